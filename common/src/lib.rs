@@ -1,0 +1,26 @@
+//! What is true on both sides, the drone and the PC.
+//!
+//! Everything here is `no_std` without allocation, unconditionally: the code that is tested on the
+//! PC is the code that flies. Maths goes through [`math`] and the [`Scalar`] trait, never through
+//! methods that resolve to something else on another target.
+//!
+//! Frames: world x forward, y left, z up; body x forward, y left, z up; right-handed everywhere.
+//! The Crazyflie's inverted pitch exists only in [`stock`] (which is one-to-one with the official
+//! firmware) and in protocol codecs. Units are SI unless a name says otherwise.
+#![no_std]
+#![deny(unsafe_code)]
+#![warn(clippy::indexing_slicing, clippy::expect_used, clippy::panic, clippy::float_cmp)]
+
+#[cfg(test)]
+extern crate std;
+
+pub mod dual;
+pub mod linalg;
+pub mod math;
+pub mod scalar;
+pub mod state;
+
+pub use dual::Dual;
+pub use linalg::{Mat3, Quat, Vec3};
+pub use scalar::Scalar;
+pub use state::{Reference, State};
