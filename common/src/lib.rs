@@ -9,18 +9,31 @@
 //! firmware) and in protocol codecs. Units are SI unless a name says otherwise.
 #![no_std]
 #![deny(unsafe_code)]
-#![warn(clippy::indexing_slicing, clippy::expect_used, clippy::panic, clippy::float_cmp)]
+#![warn(clippy::indexing_slicing, clippy::expect_used, clippy::panic)]
+#![cfg_attr(not(test), warn(clippy::float_cmp))]
 
 #[cfg(test)]
 extern crate std;
 
+pub mod action;
+pub mod bytes;
 pub mod dual;
+pub mod gain_table;
+pub mod gains;
+pub mod law;
 pub mod linalg;
 pub mod math;
+pub mod observation;
 pub mod scalar;
 pub mod state;
+pub mod stock;
+pub mod trajectory;
 
+pub use action::{Action, MAX_MOTOR_THRUST_N, Motors};
 pub use dual::Dual;
+pub use gain_table::GainTable;
+pub use gains::Gains;
 pub use linalg::{Mat3, Quat, Vec3};
 pub use scalar::Scalar;
 pub use state::{Reference, State};
+pub use trajectory::Trajectory;

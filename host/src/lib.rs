@@ -1,1 +1,5 @@
 //! The host.
+
+pub mod doctor;
+#[cfg(feature = "train")]
+pub mod torch;

@@ -1,1 +1,47 @@
-fn main() {}
+//! `cargo xtask`: the commands a developer, a user and CI type.
+//!
+//! This file only parses and dispatches; every verb has a file of its own.
+
+mod bench;
+mod demo;
+mod libtorch;
+mod setup;
+mod sh;
+mod system;
+mod test;
+
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+
+/// Set-up, tests, demo and benchmarks of this workspace.
+#[derive(Parser)]
+#[command(bin_name = "cargo xtask", version, arg_required_else_help = true, max_term_width = 100)]
+struct Cli {
+    #[command(subcommand)]
+    verb: Verb,
+}
+
+#[derive(Subcommand)]
+enum Verb {
+    Setup(setup::Cmd),
+    Test(test::Cmd),
+    Demo(demo::Cmd),
+    Bench(bench::Cmd),
+}
+
+fn main() -> ExitCode {
+    let outcome = match Cli::parse().verb {
+        Verb::Setup(cmd) => cmd.run(),
+        Verb::Test(cmd) => cmd.run(),
+        Verb::Demo(cmd) => cmd.run(),
+        Verb::Bench(cmd) => cmd.run(),
+    };
+    match outcome {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("error: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}

@@ -1,0 +1,162 @@
+//! One simulated drone.
+
+use steady_common::{Quat, State, Vec3};
+
+use crate::battery::Battery;
+use crate::body::{self, Air};
+use crate::initial::Initial;
+use crate::mocap::MocapSample;
+use crate::params::Params;
+use crate::perception::Sensing;
+use crate::rng::Rng;
+use crate::sensors::ImuSample;
+
+/// One simulated drone: body, rotors, battery, sensors, and its own random numbers.
+///
+/// Always step it with the [`Params`] it was made with.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Drone {
+    state: State,
+    rpm: [f32; 4],
+    /// Attitude before the latest step.
+    last_attitude: Quat,
+    battery: Battery,
+    rng: Rng,
+    steps: u64,
+    /// Apart, so that a fleet without sensors stays dense in memory.
+    sensing: Option<Box<Sensing>>,
+}
+
+impl Drone {
+    /// A drone on the floor at the origin, with random stream number `index` of `seed`.
+    #[must_use]
+    pub fn new(params: &Params, seed: u64, index: u64) -> Self {
+        let mut drone = Self {
+            state: State::default(),
+            rpm: [0.0; 4],
+            last_attitude: Quat::IDENTITY,
+            battery: Battery::new(params.battery.as_ref(), params.full_voltage_v),
+            rng: Rng::new(seed, index),
+            steps: 0,
+            sensing: None,
+        };
+        drone.reset(params, &Initial::on_floor(params, Vec3::ZERO));
+        drone
+    }
+
+    /// Begins a new episode: battery charged, sensors with new biases. Random numbers continue.
+    ///
+    /// Allocates only in the first call for a drone with sensors.
+    pub fn reset(&mut self, params: &Params, initial: &Initial) {
+        self.state = State { attitude: initial.state.attitude.normalized(), ..initial.state };
+        self.rpm = initial.rpm;
+        self.last_attitude = initial.last_attitude.unwrap_or(self.state.attitude);
+        self.battery = Battery::new(params.battery.as_ref(), params.full_voltage_v);
+        self.steps = 0;
+        if let Some(p) = &params.sensing {
+            let fresh = Sensing::new(p, params.gravity_m_s2, &self.state, &mut self.rng);
+            match &mut self.sensing {
+                Some(sensing) => **sensing = fresh,
+                none => *none = Some(Box::new(fresh)),
+            }
+        }
+    }
+
+    /// One physics step with motor commands as fractions of
+    /// [`MAX_MOTOR_THRUST_N`](crate::MAX_MOTOR_THRUST_N), M1..M4, the battery compensated ideally.
+    #[inline]
+    pub fn step(&mut self, params: &Params, thrust_fraction: [f32; 4]) {
+        self.step_pushed(params, thrust_fraction, Vec3::ZERO);
+    }
+
+    /// Like [`Self::step`], with another force on the body, in N in the world frame.
+    #[inline]
+    pub fn step_pushed(&mut self, params: &Params, thrust_fraction: [f32; 4], push_n: Vec3) {
+        let available_n = match params.battery {
+            Some(_) => params.motors.thrust_at_voltage(self.battery.voltage_v),
+            None => f32::INFINITY,
+        };
+        let target = params.motors.speeds_for_fraction(thrust_fraction, available_n);
+        self.advance(params, target, push_n);
+    }
+
+    /// One physics step with raw 16-bit PWM ratios at the present battery voltage, M1..M4.
+    pub fn step_pwm(&mut self, params: &Params, pwm: [u16; 4], push_n: Vec3) {
+        let target = params.motors.speeds_for_pwm(pwm, self.battery.voltage_v);
+        self.advance(params, target, push_n);
+    }
+
+    /// One physics step with rotor speeds to tend to, rpm: past effectiveness and voltage.
+    pub fn step_rpm(&mut self, params: &Params, target_rpm: [f32; 4]) {
+        self.advance(params, target_rpm, Vec3::ZERO);
+    }
+
+    #[inline]
+    fn advance(&mut self, params: &Params, target_rpm: [f32; 4], push_n: Vec3) {
+        let [m1, m2, m3, m4] = self.rpm;
+        let drag_rpm_sum = (m1 + m2) + (m3 + m4);
+        params.motors.advance(&mut self.rpm, target_rpm);
+        let velocity_before = self.state.velocity;
+        let attitude_before = self.state.attitude;
+        let air = Air { rpm: &self.rpm, drag_rpm_sum, push_n, last_attitude: self.last_attitude };
+        body::step(params, &mut self.state, &air);
+        self.last_attitude = attitude_before;
+        self.steps += 1;
+        if let Some(battery) = &params.battery {
+            self.battery.step(battery, &self.rpm);
+        }
+        if let (Some(sensing), Some(p)) = (&mut self.sensing, &params.sensing) {
+            sensing.step(params, p, &self.state, velocity_before, &mut self.rng);
+        }
+    }
+
+    /// The true state.
+    #[inline]
+    #[must_use]
+    pub fn truth(&self) -> &State {
+        &self.state
+    }
+
+    /// The state as a controller sees it in this world.
+    #[inline]
+    #[must_use]
+    pub fn perceived(&self) -> &State {
+        self.sensing.as_ref().and_then(|s| s.estimate()).unwrap_or(&self.state)
+    }
+
+    /// Rotor speeds of M1..M4, rpm.
+    #[inline]
+    #[must_use]
+    pub fn rpm(&self) -> [f32; 4] {
+        self.rpm
+    }
+
+    /// The battery.
+    #[must_use]
+    pub fn battery(&self) -> &Battery {
+        &self.battery
+    }
+
+    /// The latest reading of the inertial measurement unit, in worlds that simulate it.
+    #[must_use]
+    pub fn imu(&self) -> Option<ImuSample> {
+        self.sensing.as_ref().map(|s| s.imu_sample)
+    }
+
+    /// The mocap frame that reached the drone in the latest step, if one did.
+    #[must_use]
+    pub fn mocap(&self) -> Option<MocapSample> {
+        self.sensing.as_ref().and_then(|s| s.mocap_sample)
+    }
+
+    /// Physics steps since the reset.
+    #[must_use]
+    pub fn steps(&self) -> u64 {
+        self.steps
+    }
+
+    /// The drone's random numbers, also for whoever draws its initial states.
+    pub fn rng(&mut self) -> &mut Rng {
+        &mut self.rng
+    }
+}

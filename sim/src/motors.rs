@@ -1,0 +1,146 @@
+//! From a command to rotor speeds: thrust fraction or PWM, effectiveness, voltage limit, lag.
+
+pub use steady_common::MAX_MOTOR_THRUST_N;
+use steady_common::math;
+
+use crate::params::remaining;
+use crate::world::Motors;
+
+/// Constants of the motors.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct MotorParams {
+    /// Thrust over squared speed, N/rpm².
+    pub(crate) thrust_coefficient: f32,
+    pub(crate) inverse_thrust_coefficient: f32,
+    /// Yaw torque over squared speed, N·m/rpm².
+    pub(crate) torque_coefficient: f32,
+    effectiveness: [f32; 4],
+    thrust_limit_n: f32,
+    thrust_curve_n: [f32; 4],
+    /// Part of the distance to a higher target left after a step.
+    rise_remaining: f32,
+    /// Part of the distance to a lower target left after a step.
+    fall_remaining: f32,
+}
+
+impl MotorParams {
+    pub(crate) fn new(m: &Motors, dt_s: f32) -> Self {
+        Self {
+            thrust_coefficient: m.thrust_n_per_rpm2,
+            inverse_thrust_coefficient: 1.0 / m.thrust_n_per_rpm2,
+            torque_coefficient: m.torque_nm_per_rpm2,
+            effectiveness: m.effectiveness,
+            thrust_limit_n: m.thrust_limit_n,
+            thrust_curve_n: m.thrust_curve_n,
+            rise_remaining: remaining(dt_s, m.tau_rise_s),
+            fall_remaining: remaining(dt_s, m.tau_fall_s),
+        }
+    }
+
+    /// Thrust that a motor at a voltage gives in the end, N, from 0 to its limit.
+    pub(crate) fn thrust_at_voltage(&self, v: f32) -> f32 {
+        let [c0, c1, c2, c3] = self.thrust_curve_n;
+        math::clamp(c0 + v * (c1 + v * (c2 + v * c3)), 0.0, self.thrust_limit_n)
+    }
+
+    /// Speeds the rotors tend to for a thrust of each, N; a weak motor gives only its part.
+    #[inline]
+    fn speeds_for_thrust(&self, thrust_n: [f32; 4]) -> [f32; 4] {
+        let mut rpm = [0.0; 4];
+        for ((rpm, thrust), effectiveness) in rpm.iter_mut().zip(thrust_n).zip(self.effectiveness) {
+            *rpm = math::sqrt(thrust * effectiveness * self.inverse_thrust_coefficient);
+        }
+        rpm
+    }
+
+    /// Target speeds for fractions of [`MAX_MOTOR_THRUST_N`], each limited to [0, 1] (NaN is 0) and
+    /// to what the voltage can give. This is the path with ideal battery compensation.
+    #[inline]
+    pub(crate) fn speeds_for_fraction(&self, fraction: [f32; 4], available_n: f32) -> [f32; 4] {
+        self.speeds_for_thrust(fraction.map(|u| {
+            let thrust = math::clamp(u, 0.0, 1.0) * MAX_MOTOR_THRUST_N;
+            if thrust > available_n { available_n } else { thrust }
+        }))
+    }
+
+    /// Target speeds for 16-bit PWM ratios at a battery voltage.
+    pub(crate) fn speeds_for_pwm(&self, pwm: [u16; 4], battery_v: f32) -> [f32; 4] {
+        self.speeds_for_thrust(
+            pwm.map(|p| self.thrust_at_voltage(f32::from(p) * (1.0 / 65535.0) * battery_v)),
+        )
+    }
+
+    /// One step of the rotors towards their targets.
+    #[inline]
+    pub(crate) fn advance(&self, rpm: &mut [f32; 4], target: [f32; 4]) {
+        for (rpm, target) in rpm.iter_mut().zip(target) {
+            let left = if target > *rpm { self.rise_remaining } else { self.fall_remaining };
+            // In this form a lag of zero gives the target exactly.
+            *rpm = target - (target - *rpm) * left;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::World;
+
+    fn motors(change: impl Fn(&mut Motors)) -> MotorParams {
+        let mut world = World::default();
+        change(&mut world.motors);
+        world.check().unwrap();
+        MotorParams::new(&world.motors, 1.0 / 240.0)
+    }
+
+    /// Time until a rotor has covered 1 − 1/e of its way, s.
+    fn time_constant(m: &MotorParams, from: f32, to: f32) -> f32 {
+        let mut rpm = [from; 4];
+        let mut time = 0.0;
+        while (rpm[0] - to).abs() > (from - to).abs() / std::f32::consts::E {
+            m.advance(&mut rpm, [to; 4]);
+            time += 1.0 / 240.0;
+        }
+        time
+    }
+
+    #[test]
+    fn rotors_rise_and_fall_with_their_own_time_constants() {
+        let m = motors(|m| (m.tau_rise_s, m.tau_fall_s) = (0.05, 0.2));
+        assert!((time_constant(&m, 0.0, 15_000.0) - 0.05).abs() < 0.005);
+        assert!((time_constant(&m, 15_000.0, 2_000.0) - 0.2).abs() < 0.005);
+    }
+
+    #[test]
+    fn without_lag_the_target_is_reached_exactly() {
+        let m = motors(|_| ());
+        let mut rpm = [1.0, 3e4, 0.0, 7.0];
+        m.advance(&mut rpm, [14_468.43, 0.1, 5.0, 0.0]);
+        assert_eq!(rpm, [14_468.43, 0.1, 5.0, 0.0]);
+    }
+
+    #[test]
+    fn a_fraction_gives_its_thrust_and_a_weak_motor_gives_its_part() {
+        let m = motors(|m| m.effectiveness[0] = 0.85);
+        let rpm = m.speeds_for_fraction([0.5, 0.5, 2.0, f32::NAN], f32::INFINITY);
+        let thrust = rpm.map(|r| r * r * 3.16e-10);
+        for (thrust, expected) in thrust.into_iter().zip([0.051, 0.06, 0.12, 0.0]) {
+            assert!((thrust - expected).abs() < 1e-6, "{thrust} {expected}");
+        }
+        let low = m.speeds_for_fraction([1.0; 4], 0.03)[1];
+        assert!((low * low * 3.16e-10 - 0.03).abs() < 1e-6);
+    }
+
+    #[test]
+    fn pwm_follows_the_thrust_curve() {
+        let m = motors(|_| ());
+        // 0.12 N need about 3.09 V.
+        assert!((m.thrust_at_voltage(3.09) - 0.12).abs() < 2e-3);
+        assert_eq!(m.thrust_at_voltage(0.0), 0.0);
+        assert_eq!(m.thrust_at_voltage(4.2), 0.148_837_5);
+        let [a, b, ..] = m.speeds_for_pwm([40_000, 0, 0, 0], 3.8);
+        let expected = m.thrust_at_voltage(40_000.0 / 65_535.0 * 3.8);
+        assert!((a * a * 3.16e-10 - expected).abs() < 1e-6);
+        assert_eq!(b, 0.0);
+    }
+}

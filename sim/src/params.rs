@@ -1,0 +1,106 @@
+//! The constants of a step: a checked world, prepared once so that stepping only multiplies.
+
+use steady_common::{Vec3, math};
+
+use crate::aero::AeroParams;
+use crate::battery::BatteryParams;
+use crate::contact::ContactParams;
+use crate::mocap::MocapParams;
+use crate::motors::MotorParams;
+use crate::perception::ObserverParams;
+use crate::sensors::ImuParams;
+use crate::world::{BatteryModel, Integrator, PerceptionSource, World};
+
+/// The constants of a step. Made by [`World::compile`], so it exists only for valid worlds.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Params {
+    /// Length of a physics step, s.
+    pub dt_s: f32,
+    /// Gravity, m/s².
+    pub gravity_m_s2: f32,
+    /// Mass, kg.
+    pub mass_kg: f32,
+    /// 1 / mass.
+    pub(crate) inverse_mass: f32,
+    /// Moments of inertia about body x, y, z, kg·m².
+    pub(crate) inertia: Vec3,
+    /// 1 / moments of inertia.
+    pub(crate) inverse_inertia: Vec3,
+    /// Distance of every rotor from the centre along x and along y, m.
+    pub(crate) rotor_offset_m: f32,
+    /// Centre of mass relative to the rotors' centre, body x and y, m.
+    pub(crate) centre_of_mass_m: [f32; 2],
+    pub(crate) linear_damping_per_s: f32,
+    pub(crate) angular_damping_per_s: f32,
+    pub(crate) integrator: Integrator,
+    pub(crate) motors: MotorParams,
+    pub(crate) aero: AeroParams,
+    pub(crate) contact: ContactParams,
+    /// `None` for an ideal battery.
+    pub(crate) battery: Option<BatteryParams>,
+    /// Voltage of a full battery without load, V.
+    pub(crate) full_voltage_v: f32,
+    /// `None` when no sensors are simulated.
+    pub(crate) sensing: Option<SensingParams>,
+}
+
+/// Constants of everything that is told to the controller.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct SensingParams {
+    pub(crate) imu: ImuParams,
+    pub(crate) mocap: MocapParams,
+    /// `None` when the sensors feed somebody else's estimator.
+    pub(crate) observer: Option<ObserverParams>,
+}
+
+/// Part of a first-order lag's distance to its target that is left after `dt`; 0 without lag.
+pub(crate) fn remaining(dt_s: f32, tau_s: f32) -> f32 {
+    if tau_s > 0.0 { libm::expf(-dt_s / tau_s) } else { 0.0 }
+}
+
+impl Params {
+    /// The constants of a world that passed its check.
+    pub(crate) fn of_checked(world: &World) -> Self {
+        let dt_s = 1.0 / world.physics.rate_hz;
+        let body = &world.body;
+        let inertia = Vec3::from(body.inertia_kg_m2);
+        let sensing = (world.perception.source != PerceptionSource::Truth).then(|| SensingParams {
+            imu: ImuParams::new(&world.imu, dt_s),
+            mocap: MocapParams::new(&world.mocap, &world.radio, dt_s),
+            observer: (world.perception.source == PerceptionSource::Observer)
+                .then(|| ObserverParams::new(&world.perception, world.physics.gravity_m_s2, dt_s)),
+        });
+        Self {
+            dt_s,
+            gravity_m_s2: world.physics.gravity_m_s2,
+            mass_kg: body.mass_kg,
+            inverse_mass: 1.0 / body.mass_kg,
+            inertia,
+            inverse_inertia: inertia.map(|i| 1.0 / i),
+            rotor_offset_m: body.rotor_offset_m,
+            centre_of_mass_m: body.centre_of_mass_offset_m,
+            linear_damping_per_s: world.physics.linear_damping_per_s,
+            angular_damping_per_s: world.physics.angular_damping_per_s,
+            integrator: world.physics.integrator,
+            motors: MotorParams::new(&world.motors, dt_s),
+            aero: AeroParams::new(&world.aero),
+            contact: ContactParams::new(body, world.physics.friction_coefficient),
+            battery: (world.battery.model == BatteryModel::Lipo)
+                .then(|| BatteryParams::new(&world.battery, &world.motors, dt_s)),
+            full_voltage_v: world.battery.open_circuit_v[10],
+            sensing,
+        }
+    }
+
+    /// Rotor speed at which four perfect rotors carry the weight, rpm.
+    #[must_use]
+    pub fn hover_rpm(&self) -> f32 {
+        math::sqrt(0.25 * self.mass_kg * self.gravity_m_s2 * self.motors.inverse_thrust_coefficient)
+    }
+
+    /// Height of the body's centre when it stands on the floor, m.
+    #[must_use]
+    pub fn rest_height_m(&self) -> f32 {
+        self.contact.rest_height_m
+    }
+}
