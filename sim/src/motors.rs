@@ -113,7 +113,7 @@ mod tests {
 
     #[test]
     fn without_lag_the_target_is_reached_exactly() {
-        let m = motors(|_| ());
+        let m = motors(|m| (m.tau_rise_s, m.tau_fall_s) = (0.0, 0.0));
         let mut rpm = [1.0, 3e4, 0.0, 7.0];
         m.advance(&mut rpm, [14_468.43, 0.1, 5.0, 0.0]);
         assert_eq!(rpm, [14_468.43, 0.1, 5.0, 0.0]);

@@ -19,11 +19,12 @@ pub use sections::{
 };
 
 /// The worlds that come with the simulator, by name.
-const SHIPPED: [(&str, &str); 4] = [
+const SHIPPED: [(&str, &str); 5] = [
     ("nominal", include_str!("../worlds/nominal.toml")),
     ("deck", include_str!("../worlds/deck.toml")),
     ("defective-motor", include_str!("../worlds/defective-motor.toml")),
     ("paper", include_str!("../worlds/paper.toml")),
+    ("gym", include_str!("../worlds/gym.toml")),
 ];
 
 /// A world. See the sections for the meaning and the unit of every field.

@@ -81,7 +81,7 @@ fn the_bits_are_those_of_every_other_machine() {
         }
         hash
     };
-    assert_eq!(fingerprint("nominal"), 0x605d_93f4_6ac1_68f8);
+    assert_eq!(fingerprint("gym"), 0x605d_93f4_6ac1_68f8);
     assert_eq!(fingerprint("paper"), 0x68ac_cfdd_8ab3_d8b8);
 }
 

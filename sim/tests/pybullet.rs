@@ -116,7 +116,7 @@ fn compare(kind: &str, change: impl Fn(&mut World)) -> Option<(Worst, Worst)> {
         eprintln!("no STEADY_DATA and no ../shared beside the project: PyBullet rollouts not compared");
         return None;
     };
-    let mut world = World::named("nominal").unwrap();
+    let mut world = World::named("gym").unwrap();
     change(&mut world);
     let params = world.compile().unwrap();
     let (mut one, mut many) = (Worst::default(), Worst::default());

@@ -34,7 +34,7 @@ fn at_rest_the_accelerometer_feels_the_floor() {
 
 #[test]
 fn in_free_fall_it_feels_nothing_and_thrust_along_body_z() {
-    let p = params("physics.linear_damping_per_s = 0.0");
+    let p = params("base = \"gym\"\nphysics.linear_damping_per_s = 0.0");
     let mut drone = Drone::new(&p, 0, 0);
     let attitude = Quat::from_euler(Vec3::new(0.6, -0.3, 1.0));
     let state = State { attitude, ..State::at(Vec3::new(0.0, 0.0, 3.0)) };

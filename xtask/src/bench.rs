@@ -216,10 +216,10 @@ mod tests {
         ];
         assert_eq!(
             table(&figures),
-            "benchmark    figure  unit     compared with    its figure  ratio  target\n\
-             control law   83.20  ns       stock Mellinger       41.60  2.00x  <= 100.0 ok\n\
-             physics     7.500 M  steps/s  -                         -      -  >= 8.000 M MISSED\n\
-             other         3.000  ms       -                         -      -  -\n"
+            "benchmark     figure  unit     compared with    its figure  ratio  target\n\
+             control law    83.20  ns       stock Mellinger       41.60  2.00x  <= 100.0 ok\n\
+             physics      7.500 M  steps/s  -                         -      -  >= 8.000 M MISSED\n\
+             other          3.000  ms       -                         -      -  -\n"
         );
     }
 

@@ -69,8 +69,8 @@ fn stages(root: &Path) -> Vec<Stage> {
         let args = format!("{clippy_drone} --package steady-firmware -- -D warnings");
         stages.push(Stage::new("clippy-firmware", &args));
     }
-    stages.push(Stage::new("doc-tests", "test --workspace --doc --locked"));
-    stages.push(Stage::new("tests", &format!("{tests} --workspace --locked")));
+    stages.push(Stage::new("doc-tests", "test --workspace --doc --no-fail-fast --locked"));
+    stages.push(Stage::new("tests", &format!("{tests} --workspace --no-fail-fast --locked")));
     stages.push(
         // A libtorch that does not exist proves that none is looked at.
         Stage::new("no-training", "build --package steady --no-default-features --locked")

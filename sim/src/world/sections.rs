@@ -64,8 +64,8 @@ impl Default for Motors {
             // A thrust-to-weight ratio of 2.25.
             thrust_limit_n: 0.148_837_5,
             effectiveness: [1.0; 4],
-            tau_rise_s: 0.0,
-            tau_fall_s: 0.0,
+            tau_rise_s: 0.02,
+            tau_fall_s: 0.02,
             thrust_curve_n: [-0.024_765_38, 0.065_237_93, -0.026_792_505, 0.006_776_789],
             full_thrust_power_w: 4.2,
         }
