@@ -1,5 +1,13 @@
-//! The host.
+//! Steady on the PC: what learns, flies, reads back and draws.
+//!
+//! `main.rs` parses and dispatches; every verb has a file in [`cmd`]. Training needs libtorch and is
+//! the default feature `train`; everything else builds without it.
+#![forbid(unsafe_code)]
 
+pub mod cmd;
 pub mod doctor;
+pub mod files;
+pub mod gains_file;
+pub mod plot;
 #[cfg(feature = "train")]
 pub mod torch;

@@ -1,0 +1,165 @@
+//! `steady gains`: look at gain tables, compare, check and convert them.
+
+use std::path::PathBuf;
+
+use anyhow::{Result, bail};
+use clap::{Args, Subcommand};
+use serde_json::json;
+use steady_common::GainTable;
+use steady_common::gains::GAINS;
+
+use crate::{files, gains_file};
+
+/// Look at gain tables, compare, check and convert them.
+///
+/// A TABLE is a TOML file, a page for the drone (.bin), or the word `nominal`.
+#[derive(Debug, Args)]
+pub struct Cmd {
+    #[command(subcommand)]
+    verb: Verb,
+}
+
+#[derive(Debug, Subcommand)]
+enum Verb {
+    /// Print a table: values, units, nominal values and bounds.
+    Show {
+        /// The table.
+        table: String,
+        /// Print JSON.
+        #[arg(long)]
+        json: bool,
+    },
+    /// Print what differs between two tables.
+    Diff {
+        /// The first table.
+        a: String,
+        /// The second table.
+        b: String,
+    },
+    /// Check tables as the drone does; exit status 1 if one is refused.
+    Check {
+        /// The tables.
+        #[arg(required = true)]
+        tables: Vec<String>,
+    },
+    /// Make a page for the drone (.bin) from a table.
+    Pack {
+        /// The table.
+        table: String,
+        /// Where the page goes.
+        #[arg(short, long)]
+        output: PathBuf,
+        /// Sequence number; the drone flies the highest. Default: the table's own.
+        #[arg(long, value_parser = clap::value_parser!(u32).range(1..i64::from(u32::MAX)))]
+        sequence: Option<u32>,
+        /// Replace an existing file.
+        #[arg(long)]
+        force: bool,
+    },
+    /// Write a table as TOML, to a file or to standard output.
+    Unpack {
+        /// The table.
+        table: String,
+        /// Where the TOML goes.
+        #[arg(short, long)]
+        output: Option<PathBuf>,
+        /// Replace an existing file.
+        #[arg(long)]
+        force: bool,
+    },
+}
+
+impl Cmd {
+    /// Does it.
+    ///
+    /// # Errors
+    /// If a table cannot be read or is refused, or a file cannot be written.
+    pub fn run(self) -> Result<()> {
+        match self.verb {
+            Verb::Show { table, json } => show(&gains_file::load(&table)?, json),
+            Verb::Diff { a, b } => diff(&gains_file::load(&a)?, &gains_file::load(&b)?),
+            Verb::Check { tables } => return check(&tables),
+            Verb::Pack { table, output, sequence, force } => {
+                let mut table = gains_file::load(&table)?;
+                table.sequence = sequence.unwrap_or(table.sequence);
+                files::write_new(&output, &table.encode(), force)?;
+                println!("{}: sequence {}, source {:#018x}", output.display(), table.sequence, table.source);
+            }
+            Verb::Unpack { table, output, force } => {
+                let text = gains_file::to_toml(&gains_file::load(&table)?);
+                match output {
+                    Some(path) => files::write_new(&path, text.as_bytes(), force)?,
+                    None => print!("{text}"),
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+fn show(table: &GainTable, as_json: bool) {
+    let rows = GAINS.iter().zip(table.gains.to_array());
+    if as_json {
+        let gains: serde_json::Map<_, _> = rows.map(|(g, v)| (g.name.to_owned(), json!(v))).collect();
+        println!(
+            "{}",
+            json!({
+                "sequence": table.sequence,
+                "source": format!("{:#018x}", table.source),
+                "mass_kg": table.vehicle.mass,
+                "gains": gains,
+            })
+        );
+        return;
+    }
+    println!("sequence {}, source {:#018x}, mass {} kg", table.sequence, table.source, table.vehicle.mass);
+    println!("{:<15} {:>10} {:<10} {:>10} {:>6}   bounds", "gain", "value", "unit", "nominal", "ratio");
+    for (g, value) in rows {
+        println!(
+            "{:<15} {value:>10.5} {:<10} {:>10.5} {:>6.2}   {:.5} to {:.5}",
+            g.name,
+            g.unit,
+            g.nominal,
+            value / g.nominal,
+            g.min,
+            g.max
+        );
+    }
+}
+
+fn diff(a: &GainTable, b: &GainTable) {
+    let mut same = true;
+    for ((g, a), b) in GAINS.iter().zip(a.gains.to_array()).zip(b.gains.to_array()) {
+        if a.to_bits() != b.to_bits() {
+            same = false;
+            println!("{:<15} {a:>10.5} -> {b:>10.5} {:<10} x {:.3}", g.name, g.unit, b / a);
+        }
+    }
+    if a.vehicle != b.vehicle {
+        same = false;
+        println!(
+            "{:<15} {:>10.5} -> {:>10.5} kg, or integral limits",
+            "vehicle", a.vehicle.mass, b.vehicle.mass
+        );
+    }
+    if same {
+        println!("no difference");
+    }
+}
+
+fn check(tables: &[String]) -> Result<()> {
+    let mut refused = 0;
+    for name in tables {
+        match gains_file::load(name) {
+            Ok(table) => println!("{name}: ok, sequence {}", table.sequence),
+            Err(error) => {
+                refused += 1;
+                eprintln!("{error}");
+            }
+        }
+    }
+    if refused > 0 {
+        bail!("{refused} of {} tables refused", tables.len());
+    }
+    Ok(())
+}

@@ -1,0 +1,246 @@
+//! Gain tables as files: TOML for people, the drone's page (`.bin`) for the drone.
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+use std::fs;
+use std::path::Path;
+
+use steady_common::gain_table::{GainTable, TableError};
+use steady_common::gains::{Axes, BOUNDS_ID, GAIN_COUNT, GAINS, Gains};
+use steady_common::law::{LAW_VERSION, Vehicle};
+use thiserror::Error;
+
+/// The loops in table order, with the unit of their integrals.
+const LOOPS: [(&str, &str); 4] =
+    [("position", "m s"), ("velocity", "m"), ("attitude", "rad s"), ("rate", "rad")];
+
+/// Why a file is not a usable gain table.
+#[derive(Debug, Error)]
+pub enum GainsError {
+    /// The file cannot be read.
+    #[error("{file}: cannot be read: {source}")]
+    Read {
+        /// The file.
+        file: String,
+        /// Why.
+        source: std::io::Error,
+    },
+    /// Not TOML.
+    #[error("{file}: {message}")]
+    Syntax {
+        /// The file.
+        file: String,
+        /// The parser's words, with line and column.
+        message: String,
+    },
+    /// A key that means nothing.
+    #[error("{file}: unknown key `{key}`{hint}")]
+    UnknownKey {
+        /// The file.
+        file: String,
+        /// The key with its path.
+        key: String,
+        /// The nearest known key.
+        hint: String,
+    },
+    /// A key that is not there.
+    #[error("{file}: `{key}` is missing")]
+    Missing {
+        /// The file.
+        file: String,
+        /// The key with its path.
+        key: String,
+    },
+    /// Something other than a number.
+    #[error("{file}: `{key}` must be a number")]
+    NotANumber {
+        /// The file.
+        file: String,
+        /// The key with its path.
+        key: String,
+    },
+    /// A value or a page the drone would refuse.
+    #[error("{file}: {source}")]
+    Table {
+        /// The file.
+        file: String,
+        /// What is wrong with it.
+        source: TableError,
+    },
+}
+
+/// Reads a gain table: `nominal`, a `.bin` page, or a TOML file. Everything the drone would refuse
+/// is an error.
+///
+/// # Errors
+/// With the file, the field and what is wrong with it.
+pub fn load(name: &str) -> Result<GainTable, GainsError> {
+    if name == "nominal" {
+        return Ok(GainTable { sequence: 1, ..GainTable::built_in() });
+    }
+    let bytes = fs::read(name).map_err(|source| GainsError::Read { file: name.to_owned(), source })?;
+    let is_toml = Path::new(name).extension().is_some_and(|e| e == "toml");
+    if is_toml {
+        let text = String::from_utf8(bytes)
+            .map_err(|e| GainsError::Syntax { file: name.to_owned(), message: e.to_string() })?;
+        from_toml(&text, name)
+    } else {
+        GainTable::decode(&bytes).map_err(|source| GainsError::Table { file: name.to_owned(), source })
+    }
+}
+
+/// Reads a gain table from TOML text; `file` names it in errors.
+///
+/// # Errors
+/// With the field and what is wrong with it.
+pub fn from_toml(text: &str, file: &str) -> Result<GainTable, GainsError> {
+    let document: toml::Table = toml::from_str(text).map_err(|e| GainsError::Syntax {
+        file: file.to_owned(),
+        message: e.to_string().trim_end().to_owned(),
+    })?;
+    let mut values = BTreeMap::new();
+    flatten("", &document, &mut values);
+
+    let mut number = |key: &str, default: Option<f64>| match (values.remove(key), default) {
+        (Some(toml::Value::Float(x)), _) => Ok(x),
+        (Some(toml::Value::Integer(n)), _) => Ok(n as f64),
+        (Some(_), _) => Err(GainsError::NotANumber { file: file.to_owned(), key: key.to_owned() }),
+        (None, Some(x)) => Ok(x),
+        (None, None) => Err(GainsError::Missing { file: file.to_owned(), key: key.to_owned() }),
+    };
+    let law = number("law_version", Some(f64::from(LAW_VERSION)))?;
+    let sequence = number("sequence", Some(1.0))?;
+    let mass = number("mass_kg", None)? as f32;
+    let mut gains = [0.0; GAIN_COUNT];
+    for (gain, info) in gains.iter_mut().zip(&GAINS) {
+        *gain = number(&format!("gains.{}", info.name), None)? as f32;
+    }
+    let mut integral_limits = [Axes::default(); 4];
+    for (limit, (name, _)) in integral_limits.iter_mut().zip(LOOPS) {
+        limit.xy = number(&format!("integral_limits.{name}.xy"), None)? as f32;
+        limit.z = number(&format!("integral_limits.{name}.z"), None)? as f32;
+    }
+    let source = match values.remove("source") {
+        Some(toml::Value::String(text)) => u64::from_str_radix(text.trim_start_matches("0x"), 16)
+            .map_err(|_| GainsError::NotANumber { file: file.to_owned(), key: "source".to_owned() })?,
+        Some(_) => return Err(GainsError::NotANumber { file: file.to_owned(), key: "source".to_owned() }),
+        None => 0,
+    };
+    if let Some(key) = values.into_keys().next() {
+        let hint = nearest(&key).map(|k| format!("; did you mean `{k}`?")).unwrap_or_default();
+        return Err(GainsError::UnknownKey { file: file.to_owned(), key, hint });
+    }
+
+    let refused = |source| GainsError::Table { file: file.to_owned(), source };
+    if law != f64::from(LAW_VERSION) {
+        return Err(refused(TableError::Law(law as u16)));
+    }
+    if !(1.0..f64::from(u32::MAX)).contains(&sequence) {
+        return Err(refused(TableError::Sequence(sequence as u32)));
+    }
+    let table = GainTable {
+        sequence: sequence as u32,
+        bounds_id: BOUNDS_ID,
+        source,
+        vehicle: Vehicle { mass, integral_limits },
+        gains: Gains::from_array(gains),
+    };
+    table.check().map_err(refused)?;
+    Ok(table)
+}
+
+/// The table as TOML, with units and bounds as comments.
+#[must_use]
+pub fn to_toml(table: &GainTable) -> String {
+    let mut text = String::from(
+        "# Gains of the differentiable Mellinger law. `steady gains pack` makes a page for the drone.\n",
+    );
+    // Writing to a string cannot fail.
+    let _ = writeln!(text, "law_version = {LAW_VERSION}");
+    let _ = writeln!(text, "sequence = {}", table.sequence);
+    let _ = writeln!(text, "source = \"{:#018x}\" # hash of the run that made it", table.source);
+    let _ = writeln!(text, "mass_kg = {}", table.vehicle.mass);
+    text.push_str("\n[gains]\n");
+    for (value, info) in table.gains.to_array().into_iter().zip(&GAINS) {
+        let _ = writeln!(text, "{} = {value} # {}, {} to {}", info.name, info.unit, info.min, info.max);
+    }
+    text.push_str("\n[integral_limits]\n");
+    for (limit, (name, unit)) in table.vehicle.integral_limits.iter().zip(LOOPS) {
+        let _ = writeln!(text, "{name}.xy = {} # {unit}", limit.xy);
+        let _ = writeln!(text, "{name}.z = {} # {unit}", limit.z);
+    }
+    text
+}
+
+/// Values by their dotted path.
+fn flatten(path: &str, table: &toml::Table, into: &mut BTreeMap<String, toml::Value>) {
+    for (key, value) in table {
+        let path = if path.is_empty() { key.clone() } else { format!("{path}.{key}") };
+        match value {
+            toml::Value::Table(inner) => flatten(&path, inner, into),
+            _ => {
+                into.insert(path, value.clone());
+            }
+        }
+    }
+}
+
+fn nearest(key: &str) -> Option<String> {
+    let limits = LOOPS.iter().flat_map(|(l, _)| ["xy", "z"].map(|a| format!("integral_limits.{l}.{a}")));
+    let plain = ["law_version", "sequence", "source", "mass_kg"].map(str::to_owned);
+    let known = GAINS.iter().map(|g| format!("gains.{}", g.name)).chain(limits).chain(plain);
+    known.map(|k| (strsim::damerau_levenshtein(key, &k), k)).min().filter(|(d, _)| *d <= 6).map(|(_, k)| k)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn nominal_text() -> String {
+        to_toml(&load("nominal").unwrap())
+    }
+
+    #[test]
+    fn toml_survives_the_round_trip() {
+        let mut table = load("nominal").unwrap();
+        table.gains.rate.d.z *= 1.2345;
+        table.source = 0xFEDC_BA98_7654_3210;
+        table.sequence = 77;
+        assert_eq!(from_toml(&to_toml(&table), "t").unwrap(), table);
+    }
+
+    #[test]
+    fn every_mistake_names_file_and_field() {
+        let text = nominal_text();
+        for (from, to, words) in [
+            ("position.p.xy = 0.4", "position.p.xy = 40", &["position.p.xy = 40", "[0.05, 3.2]"][..]),
+            ("position.p.xy = 0.4", "position.p.yx = 0.4", &["gains.position.p.xy", "missing"]),
+            ("mass_kg = 0.027", "mass_kg = \"heavy\"", &["mass_kg", "number"]),
+            ("mass_kg = 0.027", "mass_kg = 0.5", &["mass_kg = 0.5", "0.06"]),
+            ("mass_kg = 0.027", "mass_kg = ", &["line 5"]),
+            ("sequence = 1", "sequence = 0", &["sequence number 0"]),
+            ("law_version = 1", "law_version = 9", &["law version 9"]),
+            ("rate.z = 1", "rate.z = -1", &["integral limit 7 = -1"]),
+            (
+                "[integral_limits]",
+                "[integral_limits]\nrate.yaw = 1",
+                &["integral_limits.rate.yaw", "did you mean"],
+            ),
+        ] {
+            assert!(text.contains(from), "{from}");
+            let error = from_toml(&text.replacen(from, to, 1), "my.toml").unwrap_err().to_string();
+            assert!(error.starts_with("my.toml: "), "{error}");
+            for word in words {
+                assert!(error.contains(word), "{error} lacks {word}");
+            }
+        }
+    }
+
+    #[test]
+    fn nan_and_infinity_are_refused() {
+        for bad in ["nan", "inf", "-inf"] {
+            let text = nominal_text().replacen("position.p.xy = 0.4", &format!("position.p.xy = {bad}"), 1);
+            assert!(from_toml(&text, "t").is_err());
+        }
+    }
+}

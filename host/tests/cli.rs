@@ -1,0 +1,189 @@
+//! The `steady` command as a user meets it: exit codes, messages, and files left alone.
+#![allow(clippy::unwrap_used, reason = "a test that panics has failed")]
+
+use std::fs;
+use std::path::Path;
+use std::process::{Command, Output};
+
+fn steady(folder: &Path, args: &[&str]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_steady")).current_dir(folder).args(args).output().unwrap()
+}
+
+/// Runs, expects the exit code, and returns standard output and standard error.
+fn expect(folder: &Path, args: &[&str], code: i32) -> (String, String) {
+    let output = steady(folder, args);
+    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+    let (out, err) = (text(&output.stdout), text(&output.stderr));
+    assert_eq!(output.status.code(), Some(code), "{args:?}\n{out}\n{err}");
+    (out, err)
+}
+
+#[test]
+fn wrong_usage_is_2_and_says_how() {
+    let folder = tempfile::tempdir().unwrap();
+    for args in [
+        &["no-such-verb"][..],
+        &["gains", "show"],
+        &["gains", "check"],
+        &["gains", "pack", "nominal"],
+        &["gains", "pack", "nominal", "-o", "x.bin", "--sequence", "0"],
+        &["demo", "--seeds", "0"],
+        &["world", "sample", "--seed", "many"],
+    ] {
+        let (_, err) = expect(folder.path(), args, 2);
+        assert!(err.contains("Usage") || err.contains("--help"), "{args:?}: {err}");
+    }
+    assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 0);
+}
+
+#[test]
+fn every_verb_has_help() {
+    let folder = tempfile::tempdir().unwrap();
+    for args in [
+        &["--help"][..],
+        &["demo", "--help"],
+        &["gains", "--help"],
+        &["gains", "pack", "--help"],
+        &["world", "--help"],
+        &["doctor", "--help"],
+    ] {
+        let (out, _) = expect(folder.path(), args, 0);
+        assert!(out.contains("Usage"), "{args:?}");
+    }
+}
+
+#[test]
+fn a_table_goes_to_the_drones_format_and_back() {
+    let folder = tempfile::tempdir().unwrap();
+    let f = folder.path();
+    expect(f, &["gains", "unpack", "nominal", "-o", "a.toml"], 0);
+    let text = fs::read_to_string(f.join("a.toml")).unwrap();
+    fs::write(f.join("b.toml"), text.replace("rate.p.z = ", "rate.p.z = 0.2 # ")).unwrap();
+    expect(f, &["gains", "pack", "b.toml", "-o", "b.bin", "--sequence", "9"], 0);
+    assert_eq!(fs::metadata(f.join("b.bin")).unwrap().len(), 1024);
+    let (out, _) = expect(f, &["gains", "show", "b.bin", "--json"], 0);
+    let shown: serde_json::Value = serde_json::from_str(&out).unwrap();
+    assert_eq!(shown["sequence"], 9);
+    assert!((shown["gains"]["rate.p.z"].as_f64().unwrap() - 0.2).abs() < 1e-6);
+    let (out, _) = expect(f, &["gains", "diff", "a.toml", "b.bin"], 0);
+    assert!(out.lines().count() == 1 && out.contains("rate.p.z"), "{out}");
+    let (out, _) = expect(f, &["gains", "check", "nominal", "a.toml", "b.bin"], 0);
+    assert_eq!(out.matches("ok").count(), 3);
+}
+
+#[test]
+fn nothing_is_overwritten_unasked() {
+    let folder = tempfile::tempdir().unwrap();
+    let f = folder.path();
+    fs::write(f.join("mine"), "precious").unwrap();
+    for args in [
+        &["gains", "pack", "nominal", "-o", "mine"][..],
+        &["gains", "unpack", "nominal", "-o", "mine"],
+        &["world", "sample", "-o", "mine"],
+    ] {
+        let (_, err) = expect(f, args, 1);
+        assert!(err.contains("mine") && err.contains("--force"), "{err}");
+        assert_eq!(fs::read_to_string(f.join("mine")).unwrap(), "precious");
+    }
+    expect(f, &["gains", "pack", "nominal", "-o", "mine", "--force"], 0);
+    assert_eq!(fs::metadata(f.join("mine")).unwrap().len(), 1024);
+}
+
+#[test]
+fn bad_gains_are_refused_with_file_and_field() {
+    let folder = tempfile::tempdir().unwrap();
+    let f = folder.path();
+    expect(f, &["gains", "unpack", "nominal", "-o", "good.toml"], 0);
+    expect(f, &["gains", "pack", "nominal", "-o", "good.bin"], 0);
+    let text = fs::read_to_string(f.join("good.toml")).unwrap();
+    fs::write(f.join("wild.toml"), text.replace("attitude.p.xy = ", "attitude.p.xy = 1000 # ")).unwrap();
+    fs::write(f.join("typo.toml"), text.replace("attitude.p.xy", "atitude.p.xy")).unwrap();
+    fs::write(f.join("torn.toml"), &text[..text.len() / 2]).unwrap();
+    let page = fs::read(f.join("good.bin")).unwrap();
+    let mut flipped = page.clone();
+    flipped[70] ^= 1;
+    fs::write(f.join("flipped.bin"), flipped).unwrap();
+    fs::write(f.join("short.bin"), &page[..500]).unwrap();
+    fs::write(f.join("blank.bin"), [0xFF; 1024]).unwrap();
+
+    for (file, words) in [
+        ("wild.toml", &["attitude.p.xy = 1000", "outside"][..]),
+        ("typo.toml", &["gains.attitude.p.xy", "missing"]),
+        ("torn.toml", &[]),
+        ("flipped.bin", &["CRC", "offset 156"]),
+        ("short.bin", &["500 bytes"]),
+        ("blank.bin", &["blank"]),
+        ("absent.toml", &["cannot be read"]),
+    ] {
+        for args in [
+            &["gains", "show", file][..],
+            &["gains", "check", file],
+            &["gains", "pack", file, "-o", "out.bin"],
+            &["demo", "--gains", file, "-o", "out"],
+        ] {
+            let (_, err) = expect(f, args, 1);
+            assert!(err.contains(file), "{args:?}: {err}");
+            assert!(words.iter().all(|w| err.contains(w)), "{args:?}: {err}");
+        }
+    }
+    assert!(!f.join("out.bin").exists() && !f.join("out").exists());
+}
+
+#[test]
+fn bad_worlds_are_refused_with_file_and_field() {
+    let folder = tempfile::tempdir().unwrap();
+    let f = folder.path();
+    for (text, words) in [
+        ("[body]\nmass_kg = -1\n", &["body.mass_kg", "-1"][..]),
+        ("[body]\nmas_kg = 0.03\n", &["mas_kg", "mass_kg"]),
+        ("[body\n", &["w.toml:1:6"]),
+        ("[mocap]\nrate_hz = nan\n", &["mocap.rate_hz"]),
+        ("[radio]\nloss_probability = 1.5\n", &["radio.loss_probability"]),
+        ("base = \"nowhere\"\n", &["nowhere"]),
+    ] {
+        fs::write(f.join("w.toml"), text).unwrap();
+        for args in [
+            &["world", "check", "w.toml"][..],
+            &["world", "show", "w.toml"],
+            &["demo", "--worlds", "w.toml", "-o", "out"],
+        ] {
+            let (_, err) = expect(f, args, 1);
+            assert!(err.contains("w.toml") || text.contains("base"), "{args:?}: {err}");
+            assert!(words.iter().all(|w| err.contains(w)), "{args:?}: {err}");
+        }
+    }
+    let (_, err) = expect(f, &["world", "show", "nominl"], 1);
+    assert!(err.contains("nominal"), "{err}");
+    assert!(!f.join("out").exists());
+}
+
+#[test]
+fn worlds_can_be_listed_shown_and_drawn() {
+    let folder = tempfile::tempdir().unwrap();
+    let f = folder.path();
+    let (out, _) = expect(f, &["world", "list"], 0);
+    for name in ["nominal", "deck", "defective-motor", "paper"] {
+        assert!(out.contains(name));
+    }
+    let (shown, _) = expect(f, &["world", "show", "paper"], 0);
+    fs::write(f.join("copy.toml"), &shown).unwrap();
+    let (again, _) = expect(f, &["world", "show", "copy.toml"], 0);
+    assert_eq!(shown, again);
+    expect(f, &["world", "sample", "--seed", "3", "-o", "gap.toml"], 0);
+    expect(f, &["world", "check", "gap.toml", "copy.toml"], 0);
+}
+
+#[test]
+fn the_demo_flies_and_draws() {
+    let folder = tempfile::tempdir().unwrap();
+    let f = folder.path();
+    let (out, _) = expect(f, &["demo", "--seeds", "1", "--worlds", "nominal", "--json"], 0);
+    let rows: serde_json::Value = serde_json::from_str(&out).unwrap();
+    assert_eq!(rows.as_array().unwrap().len(), 6);
+    for row in rows.as_array().unwrap() {
+        assert_eq!(row["crashes"], 0, "{row}");
+    }
+    for name in ["table.md", "table.json", "figure8-nominal.svg", "hover-nominal.png", "motors-nominal.svg"] {
+        assert!(fs::metadata(f.join("demo").join(name)).unwrap().len() > 500, "{name}");
+    }
+}
