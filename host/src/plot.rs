@@ -105,6 +105,11 @@ impl Chart {
         }
         chart
             .configure_series_labels()
+            .position(if self.equal_axes {
+                SeriesLabelPosition::UpperMiddle
+            } else {
+                SeriesLabelPosition::UpperRight
+            })
             .border_style(BLACK.mix(0.4))
             .background_style(WHITE.mix(0.85))
             .label_font(("sans-serif", 15))
