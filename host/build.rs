@@ -1,4 +1,4 @@
-//! Lets every program of this package find libtorch without `LD_LIBRARY_PATH`.
+//! Lets every program of this package find libtorch without `LD_LIBRARY_PATH`, and know its commit.
 //!
 //! With the feature `train`, the folder of libtorch's libraries is written into programs, tests and
 //! examples as a run path. libtorch's own libraries find each other by theirs (`$ORIGIN`).
@@ -8,6 +8,8 @@ use std::process::exit;
 
 fn main() {
     println!("cargo:rerun-if-changed=build.rs");
+    println!("cargo:rerun-if-changed=../.git/logs/HEAD");
+    println!("cargo:rustc-env=STEADY_COMMIT={}", commit());
     if std::env::var_os("CARGO_FEATURE_TRAIN").is_none() {
         return;
     }
@@ -28,6 +30,18 @@ fn main() {
         println!("cargo:rustc-link-arg=-Wl,-rpath,{}", lib.display());
     }
     println!("cargo:rustc-env=STEADY_LIBTORCH_VERSION={}", version(&libtorch));
+}
+
+/// The commit this is built from; `unknown` where git cannot tell.
+fn commit() -> String {
+    let git = |args: &[&str]| {
+        let output = std::process::Command::new("git").args(args).output().ok()?;
+        let text = String::from_utf8(output.stdout).ok()?;
+        output.status.success().then(|| text.trim().to_owned())
+    };
+    let changed = git(&["status", "--porcelain", "--untracked-files=no"]).is_some_and(|s| !s.is_empty());
+    let commit = git(&["rev-parse", "--short=12", "HEAD"]);
+    commit.map_or_else(|| "unknown".to_owned(), |c| if changed { c + "+" } else { c })
 }
 
 /// The version as libtorch's headers state it.

@@ -9,5 +9,7 @@ pub mod doctor;
 pub mod files;
 pub mod gains_file;
 pub mod plot;
+pub mod provenance;
+pub mod tensorboard;
 #[cfg(feature = "train")]
 pub mod torch;

@@ -1,0 +1,61 @@
+//! Where a result comes from: what a run folder says of its own making.
+
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use serde::Serialize;
+
+/// Everything needed to make a result again.
+#[derive(Clone, Debug, Serialize)]
+pub struct Provenance {
+    /// Version of the program.
+    pub version: &'static str,
+    /// Commit the program was built from, `unknown` outside a checkout; `+` when files were changed.
+    pub commit: &'static str,
+    /// Version of libtorch, or `none`.
+    pub libtorch: &'static str,
+    /// The command line.
+    pub command: Vec<String>,
+    /// The seed.
+    pub seed: u64,
+    /// The processor.
+    pub processor: String,
+    /// Threads it offers.
+    pub threads: usize,
+    /// Seconds since 1970 at the start.
+    pub started_unix_s: u64,
+}
+
+impl Provenance {
+    /// Of the running program.
+    #[must_use]
+    pub fn of_this_run(seed: u64) -> Self {
+        Self {
+            version: env!("CARGO_PKG_VERSION"),
+            commit: option_env!("STEADY_COMMIT").unwrap_or("unknown"),
+            libtorch: option_env!("STEADY_LIBTORCH_VERSION").unwrap_or("none"),
+            command: std::env::args().collect(),
+            seed,
+            processor: processor(),
+            threads: std::thread::available_parallelism().map_or(1, usize::from),
+            started_unix_s: SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |d| d.as_secs()),
+        }
+    }
+}
+
+fn processor() -> String {
+    let text = std::fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
+    let name = text.lines().find_map(|line| line.strip_prefix("model name")?.split_once(':'));
+    name.map_or_else(|| std::env::consts::ARCH.to_owned(), |(_, name)| name.trim().to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn says_what_is_known() {
+        let p = Provenance::of_this_run(7);
+        assert_eq!(p.seed, 7);
+        assert!(!p.command.is_empty() && !p.processor.is_empty() && p.threads > 0 && !p.commit.is_empty());
+    }
+}
