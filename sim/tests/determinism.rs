@@ -1,5 +1,6 @@
 //! The same seed gives the same bits, whatever the number of threads and the order of stepping.
 #![allow(clippy::unwrap_used, reason = "a test that panics has failed")]
+#![allow(clippy::disallowed_methods, reason = "statistics, not simulation")]
 
 use steady_common::Vec3;
 use steady_sim::initial::Spread;

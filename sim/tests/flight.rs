@@ -1,5 +1,6 @@
 //! Bodies in motion: the floor, take-off and landing, energy and momentum, no surprises.
 #![allow(clippy::unwrap_used, reason = "a test that panics has failed")]
+#![allow(clippy::disallowed_methods, reason = "what a test measures, not simulation")]
 
 use proptest::prelude::*;
 use steady_common::{Quat, State, Vec3};

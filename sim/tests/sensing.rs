@@ -1,5 +1,6 @@
 //! What the drone is told: inertial measurements, mocap frames late or lost, and the observer.
 #![allow(clippy::unwrap_used, reason = "a test that panics has failed")]
+#![allow(clippy::disallowed_methods, reason = "statistics, not simulation")]
 
 use steady_common::{Quat, State, Vec3};
 use steady_sim::{Drone, ImuSample, Initial, MocapSample, Params, World};
