@@ -4,6 +4,7 @@
 //! the default feature `train`; everything else builds without it.
 #![forbid(unsafe_code)]
 
+pub mod checkpoint;
 pub mod cmd;
 pub mod doctor;
 pub mod files;
