@@ -18,6 +18,7 @@ extern crate std;
 pub mod action;
 pub mod bytes;
 pub mod dual;
+pub mod estimator;
 pub mod gain_table;
 pub mod gains;
 pub mod law;

@@ -1,0 +1,375 @@
+//! The state estimator: a nine-state error-state Kalman filter with motion capture.
+//!
+//! States: position in the world frame (m), velocity in the body frame (m/s), attitude error about
+//! the body axes (rad), beside a reference quaternion that takes the error up after every round.
+//! It follows the official firmware's filter and is checked against its runs: in flight the thrust
+//! axis of the accelerometer is all that is used of it (the rest of what it feels is drag and
+//! vibration); on the ground all three axes are, and the attitude is drawn gently to level.
+//!
+//! [`Estimator::tick`] is called every millisecond with the newest inertial sample and with a mocap
+//! sample when one has arrived.
+
+use crate::{Mat3, Quat, State, Vec3, math};
+
+/// Gravity, m/s².
+pub const GRAVITY: f32 = 9.81;
+
+/// Milliseconds between predictions.
+const PREDICTION_MS: u32 = 10;
+/// Bounds of the variances, and of the covariances' size.
+const MIN_VARIANCE: f32 = 1e-6;
+const MAX_VARIANCE: f32 = 100.0;
+/// Part of the way to the start attitude that is taken in every prediction on the ground.
+const GROUND_REVERSION: f32 = 0.001;
+/// Attitude errors below this are left for the next round, rad.
+const SMALL_ANGLE: f32 = 1e-4;
+/// Beyond this distance from the origin the filter has diverged, m.
+const MAX_POSITION: f32 = 100.0;
+/// Beyond this speed the filter has diverged, m/s per body axis.
+const MAX_SPEED: f32 = 10.0;
+
+/// Number of states.
+const N: usize = 9;
+type Vector = [f32; N];
+type Matrix = [Vector; N];
+
+/// Noise the filter assumes.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Noise {
+    /// Start position, m: xy, z.
+    pub initial_position: (f32, f32),
+    /// Start velocity, m/s.
+    pub initial_velocity: f32,
+    /// Start attitude, rad.
+    pub initial_attitude: f32,
+    /// Acceleration that the model does not know, m/s²: xy, z.
+    pub acceleration: (f32, f32),
+    /// Gyroscope, rad/s.
+    pub gyro: f32,
+}
+
+impl Noise {
+    /// The official firmware's.
+    pub const DEFAULT: Self = Self {
+        initial_position: (100.0, 1.0),
+        initial_velocity: 0.01,
+        initial_attitude: 0.01,
+        acceleration: (0.5, 1.0),
+        gyro: 0.1,
+    };
+}
+
+/// One inertial sample, body frame.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Imu {
+    /// Specific force, m/s² (+9.81 on z at rest).
+    pub accelerometer: Vec3,
+    /// Angular velocity, rad/s.
+    pub gyro: Vec3,
+}
+
+/// One motion capture sample, world frame.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Mocap {
+    /// Position, m.
+    pub position: Vec3,
+    /// Its standard deviation, m.
+    pub position_std: f32,
+    /// Attitude and its standard deviation in rad, where the system sees more than one marker.
+    pub attitude: Option<(Quat, f32)>,
+}
+
+/// The filter has left every place a drone can be and must be reset.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Diverged;
+
+/// Sum of inertial samples since the last prediction.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+struct Gathered {
+    accelerometer: Vec3,
+    gyro: Vec3,
+    count: f32,
+}
+
+/// The filter.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Estimator {
+    noise: Noise,
+    position: Vec3,
+    /// In the body frame.
+    velocity: Vec3,
+    attitude_error: Vec3,
+    attitude: Quat,
+    start_attitude: Quat,
+    rotation: Mat3,
+    covariance: Matrix,
+    gathered: Gathered,
+    next_prediction_ms: u32,
+    last_prediction_ms: u32,
+    last_noise_ms: u32,
+    rates: Vec3,
+}
+
+impl Estimator {
+    /// Level at a position with a heading (rad), at time `now_ms`.
+    #[must_use]
+    pub fn new(noise: Noise, position: Vec3, yaw: f32, now_ms: u32) -> Self {
+        let attitude = Quat::from_euler(Vec3::new(0.0, 0.0, yaw));
+        let square = |x: f32| x * x;
+        let (xy, z) = (square(noise.initial_position.0), square(noise.initial_position.1));
+        let (v, a) = (square(noise.initial_velocity), square(noise.initial_attitude));
+        let mut filter = Self {
+            noise,
+            position,
+            velocity: Vec3::ZERO,
+            attitude_error: Vec3::ZERO,
+            attitude,
+            start_attitude: attitude,
+            rotation: attitude.to_matrix(),
+            covariance: diagonal(&[xy, xy, z, v, v, v, a, a, a]),
+            gathered: Gathered::default(),
+            next_prediction_ms: now_ms,
+            last_prediction_ms: now_ms,
+            last_noise_ms: now_ms,
+            rates: Vec3::ZERO,
+        };
+        filter.tidy();
+        filter
+    }
+
+    /// One millisecond: predicts when it is time to, takes the inertial sample up for the next
+    /// prediction, and corrects by a mocap sample if there is one.
+    ///
+    /// # Errors
+    /// When the filter has diverged; the caller resets it with [`Estimator::new`].
+    pub fn tick(
+        &mut self,
+        now_ms: u32,
+        imu: &Imu,
+        mocap: Option<&Mocap>,
+        flying: bool,
+    ) -> Result<(), Diverged> {
+        if now_ms.wrapping_sub(self.next_prediction_ms) < u32::MAX / 2 {
+            let dt = now_ms.wrapping_sub(self.last_prediction_ms) as f32 * 1e-3;
+            self.predict(dt, flying);
+            self.last_prediction_ms = now_ms;
+            self.next_prediction_ms = now_ms.wrapping_add(PREDICTION_MS);
+        }
+        let elapsed = now_ms.wrapping_sub(self.last_noise_ms);
+        if elapsed > 0 {
+            self.add_process_noise(elapsed as f32 * 1e-3);
+            self.last_noise_ms = now_ms;
+        }
+        self.rates = imu.gyro;
+        self.gathered.accelerometer += imu.accelerometer;
+        self.gathered.gyro += imu.gyro;
+        self.gathered.count += 1.0;
+        if let Some(mocap) = mocap {
+            self.correct(mocap);
+        }
+        self.take_up_attitude_error();
+        let speed_ok = self.velocity.to_array().iter().all(|v| math::abs(*v) <= MAX_SPEED);
+        let place_ok = self.position.to_array().iter().all(|p| math::abs(*p) <= MAX_POSITION);
+        if speed_ok && place_ok && self.attitude.is_finite() { Ok(()) } else { Err(Diverged) }
+    }
+
+    /// The estimate, with the newest gyroscope reading as rates.
+    #[must_use]
+    pub fn state(&self) -> State {
+        State {
+            position: self.position,
+            velocity: self.rotation.apply(self.velocity),
+            attitude: self.attitude,
+            rates: self.rates,
+        }
+    }
+
+    /// Standard deviation of the position, m: grows while no mocap arrives.
+    #[must_use]
+    pub fn position_std(&self) -> Vec3 {
+        let [[x, ..], [_, y, ..], [_, _, z, ..], ..] = self.covariance;
+        Vec3::new(x, y, z).map(math::sqrt)
+    }
+
+    /// The covariance's diagonal: position, body velocity, attitude error.
+    #[must_use]
+    pub fn variances(&self) -> [f32; N] {
+        let mut diagonal = [0.0; N];
+        for (index, (out, row)) in diagonal.iter_mut().zip(&self.covariance).enumerate() {
+            *out = row.get(index).copied().unwrap_or(0.0);
+        }
+        diagonal
+    }
+
+    fn predict(&mut self, dt: f32, flying: bool) {
+        let Gathered { accelerometer, gyro, count } = core::mem::take(&mut self.gathered);
+        let mean = if count > 0.0 { 1.0 / count } else { 0.0 };
+        let (felt, w) = (accelerometer * mean, gyro * mean);
+        let felt = if flying { Vec3::new(0.0, 0.0, felt.z) } else { felt };
+        let (r, v) = (self.rotation, self.velocity);
+
+        self.covariance = sandwich(&transition(&r, v, w, dt), &self.covariance);
+
+        let up = Vec3::new(r.x.z, r.y.z, r.z.z);
+        self.position += r.apply(v * dt + felt * (0.5 * dt * dt)) - Vec3::Z * (0.5 * GRAVITY * dt * dt);
+        self.velocity += (felt - w.cross(v) - up * GRAVITY) * dt;
+        let turned = self.attitude.integrate_body_rate(w, dt);
+        self.attitude = if flying { turned } else { blend(turned, self.start_attitude, GROUND_REVERSION) };
+        self.tidy();
+    }
+
+    fn add_process_noise(&mut self, dt: f32) {
+        let (xy, z) = self.noise.acceleration;
+        let square = |x: f32| x * x;
+        let (p_xy, p_z) = (square(xy * dt * dt), square(z * dt * dt));
+        let (v_xy, v_z) = (square(xy * dt), square(z * dt));
+        let a = square(self.noise.gyro * dt);
+        let added = [p_xy, p_xy, p_z, v_xy, v_xy, v_z, a, a, a];
+        for (index, (row, q)) in self.covariance.iter_mut().zip(added).enumerate() {
+            if let Some(p) = row.get_mut(index) {
+                *p += q;
+            }
+        }
+        self.tidy();
+    }
+
+    fn correct(&mut self, mocap: &Mocap) {
+        if mocap.position.is_finite() && mocap.position_std > 0.0 {
+            let std = mocap.position_std;
+            self.scalar_update(0, mocap.position.x - self.position.x, std);
+            self.scalar_update(1, mocap.position.y - self.position.y, std);
+            self.scalar_update(2, mocap.position.z - self.position.z, std);
+        }
+        if let Some((seen, std)) = mocap.attitude
+            && seen.is_finite()
+            && std > 0.0
+        {
+            // The rotation from the estimate to what was seen, about the body axes.
+            let turn = self.attitude.conjugate() * seen.normalized();
+            if math::abs(turn.w) > 0.1 {
+                let error = Vec3::new(turn.x, turn.y, turn.z) * (2.0 / turn.w);
+                self.scalar_update(6, error.x - self.attitude_error.x, std);
+                self.scalar_update(7, error.y - self.attitude_error.y, std);
+                self.scalar_update(8, error.z - self.attitude_error.z, std);
+            }
+        }
+    }
+
+    /// Corrects by a measurement of state number `index` that is `error` away from the estimate.
+    fn scalar_update(&mut self, index: usize, error: f32, std: f32) {
+        // The covariance is symmetric: its row is its column.
+        let Some(&column) = self.covariance.get(index) else { return };
+        let Some(&own) = column.get(index) else { return };
+        let innovation = own + std * std;
+        let gain = column.map(|p| p / innovation);
+        for (row, (k_a, p_a)) in self.covariance.iter_mut().zip(gain.iter().zip(&column)) {
+            for (p, (k_b, p_b)) in row.iter_mut().zip(gain.iter().zip(&column)) {
+                *p += k_a * k_b * innovation - k_a * p_b - p_a * k_b;
+            }
+        }
+        let [x, y, z, u, v, w, a, b, c] = gain.map(|k| k * error);
+        self.position += Vec3::new(x, y, z);
+        self.velocity += Vec3::new(u, v, w);
+        self.attitude_error += Vec3::new(a, b, c);
+        self.tidy();
+    }
+
+    /// Moves the attitude error into the quaternion and turns the covariance along.
+    fn take_up_attitude_error(&mut self) {
+        let d = self.attitude_error;
+        let sizes = d.map(math::abs);
+        let largest = sizes.to_array().into_iter().fold(0.0, |m: f32, x| if x > m { x } else { m });
+        if largest > SMALL_ANGLE && largest < 10.0 {
+            self.attitude = self.attitude.integrate_body_rate(d, 1.0);
+            let mut turn = diagonal(&[1.0; N]);
+            put_attitude_block(&mut turn, d * 0.5);
+            self.covariance = sandwich(&turn, &self.covariance);
+            self.tidy();
+        }
+        self.attitude_error = Vec3::ZERO;
+        self.rotation = self.attitude.to_matrix();
+    }
+
+    /// Keeps the covariance symmetric and inside its bounds; a NaN becomes the largest value, so
+    /// that the next measurement is believed.
+    fn tidy(&mut self) {
+        let old = self.covariance;
+        for (i, row) in self.covariance.iter_mut().enumerate() {
+            for (j, p) in row.iter_mut().enumerate() {
+                let mirrored = old.get(j).and_then(|r| r.get(i)).copied().unwrap_or(*p);
+                let mean = 0.5 * (*p + mirrored);
+                *p = if mean.is_nan() || mean > MAX_VARIANCE {
+                    MAX_VARIANCE
+                } else if i == j && mean < MIN_VARIANCE {
+                    MIN_VARIANCE
+                } else {
+                    mean
+                };
+            }
+        }
+    }
+}
+
+/// The state's linearised transition over `dt`: body axes `r`, body velocity `v`, body rates `w`.
+#[rustfmt::skip]
+fn transition(r: &Mat3, v: Vec3, w: Vec3, dt: f32) -> Matrix {
+    // Position by velocity: R dt. Position by attitude error: R [v]×ᵀ dt.
+    let p_v = [r.x * dt, r.y * dt, r.z * dt];
+    let p_a = [
+        (r.z * v.y - r.y * v.z) * dt,
+        (r.x * v.z - r.z * v.x) * dt,
+        (r.y * v.x - r.x * v.y) * dt,
+    ];
+    let g = Vec3::new(r.x.z, r.y.z, r.z.z) * (GRAVITY * dt);
+    let t = w * dt;
+    let [v0, v1, v2] = p_v;
+    let [a0, a1, a2] = p_a;
+    let mut a = [
+        [1.0, 0.0, 0.0, v0.x, v1.x, v2.x, a0.x, a1.x, a2.x],
+        [0.0, 1.0, 0.0, v0.y, v1.y, v2.y, a0.y, a1.y, a2.y],
+        [0.0, 0.0, 1.0, v0.z, v1.z, v2.z, a0.z, a1.z, a2.z],
+        [0.0, 0.0, 0.0,  1.0,  t.z, -t.y,  0.0,  g.z, -g.y],
+        [0.0, 0.0, 0.0, -t.z,  1.0,  t.x, -g.z,  0.0,  g.x],
+        [0.0, 0.0, 0.0,  t.y, -t.x,  1.0,  g.y, -g.x,  0.0],
+        [0.0; N],
+        [0.0; N],
+        [0.0; N],
+    ];
+    put_attitude_block(&mut a, t * 0.5);
+    a
+}
+
+/// How an attitude error turns along with the body, to second order in `d`, half the turn.
+#[rustfmt::skip]
+fn put_attitude_block(matrix: &mut Matrix, d: Vec3) {
+    let (xx, yy, zz) = (0.5 * d.x * d.x, 0.5 * d.y * d.y, 0.5 * d.z * d.z);
+    let (xy, xz, yz) = (0.5 * d.x * d.y, 0.5 * d.x * d.z, 0.5 * d.y * d.z);
+    let [.., r6, r7, r8] = matrix;
+    *r6 = [0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 1.0 - yy - zz, d.z + xy, xz - d.y];
+    *r7 = [0.0, 0.0, 0.0, 0.0, 0.0, 0.0, xy - d.z, 1.0 - xx - zz, d.x + yz];
+    *r8 = [0.0, 0.0, 0.0, 0.0, 0.0, 0.0, d.y + xz, yz - d.x, 1.0 - xx - yy];
+}
+
+fn diagonal(values: &Vector) -> Matrix {
+    let mut matrix = [[0.0; N]; N];
+    for (index, (row, value)) in matrix.iter_mut().zip(values).enumerate() {
+        if let Some(entry) = row.get_mut(index) {
+            *entry = *value;
+        }
+    }
+    matrix
+}
+
+/// A P Aᵀ for a symmetric P.
+fn sandwich(a: &Matrix, p: &Matrix) -> Matrix {
+    let dot = |x: &Vector, y: &Vector| x.iter().zip(y).map(|(x, y)| x * y).sum::<f32>();
+    // Row i of A P is A's row times P's columns, which are its rows.
+    let ap = a.map(|row| p.map(|column| dot(&row, &column)));
+    ap.map(|row| a.map(|other| dot(&row, &other)))
+}
+
+/// A small part of the way from one attitude to another.
+fn blend(from: Quat, to: Quat, part: f32) -> Quat {
+    let mix = |a: f32, b: f32| a + part * (b - a);
+    Quat::new(mix(from.w, to.w), mix(from.x, to.x), mix(from.y, to.y), mix(from.z, to.z)).normalized()
+}
