@@ -18,7 +18,7 @@ use clap::Args;
 use crate::{setup, sh};
 
 /// The benchmark programs: package and example.
-const PROGRAMS: &[(&str, &str)] = &[("steady-common", "bench"), ("steady-sim", "bench")];
+const PROGRAMS: &[(&str, &str)] = &[("steady-common", "bench_law"), ("steady-sim", "bench_sim")];
 
 /// Build and run all benchmarks (optimised), and print one table of their figures.
 ///

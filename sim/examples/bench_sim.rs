@@ -1,7 +1,7 @@
 //! How fast the simulator is. One line per figure, tab-separated:
 //! `BENCH name value unit compared-with compared-value target`.
 //!
-//! `cargo run --release -p steady-sim --example bench`
+//! `cargo run --release -p steady-sim --example bench_sim`
 
 use std::time::Instant;
 
