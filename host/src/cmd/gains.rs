@@ -2,12 +2,13 @@
 
 use std::path::PathBuf;
 
-use anyhow::{Result, bail};
+use anyhow::Result;
 use clap::{Args, Subcommand};
 use serde_json::json;
 use steady_common::GainTable;
 use steady_common::gains::GAINS;
 
+use super::{Output, check_each};
 use crate::{files, gains_file};
 
 /// Look at gain tables, compare, check and convert them.
@@ -60,12 +61,8 @@ enum Verb {
     Unpack {
         /// The table.
         table: String,
-        /// Where the TOML goes.
-        #[arg(short, long)]
-        output: Option<PathBuf>,
-        /// Replace an existing file.
-        #[arg(long)]
-        force: bool,
+        #[command(flatten)]
+        output: Output,
     },
 }
 
@@ -78,19 +75,19 @@ impl Cmd {
         match self.verb {
             Verb::Show { table, json } => show(&gains_file::load(&table)?, json),
             Verb::Diff { a, b } => diff(&gains_file::load(&a)?, &gains_file::load(&b)?),
-            Verb::Check { tables } => return check(&tables),
+            Verb::Check { tables } => {
+                return check_each("tables", &tables, |name| {
+                    gains_file::load(name).map(|table| format!("sequence {}", table.sequence))
+                });
+            }
             Verb::Pack { table, output, sequence, force } => {
                 let mut table = gains_file::load(&table)?;
                 table.sequence = sequence.unwrap_or(table.sequence);
                 files::write_new(&output, &table.encode(), force)?;
                 println!("{}: sequence {}, source {:#018x}", output.display(), table.sequence, table.source);
             }
-            Verb::Unpack { table, output, force } => {
-                let text = gains_file::to_toml(&gains_file::load(&table)?);
-                match output {
-                    Some(path) => files::write_new(&path, text.as_bytes(), force)?,
-                    None => print!("{text}"),
-                }
+            Verb::Unpack { table, output } => {
+                output.write(&gains_file::to_toml(&gains_file::load(&table)?))?;
             }
         }
         Ok(())
@@ -145,21 +142,4 @@ fn diff(a: &GainTable, b: &GainTable) {
     if same {
         println!("no difference");
     }
-}
-
-fn check(tables: &[String]) -> Result<()> {
-    let mut refused = 0;
-    for name in tables {
-        match gains_file::load(name) {
-            Ok(table) => println!("{name}: ok, sequence {}", table.sequence),
-            Err(error) => {
-                refused += 1;
-                eprintln!("{error}");
-            }
-        }
-    }
-    if refused > 0 {
-        bail!("{refused} of {} tables refused", tables.len());
-    }
-    Ok(())
 }

@@ -1,12 +1,10 @@
 //! `steady world`: the worlds a drone may be simulated in.
 
-use std::path::PathBuf;
-
-use anyhow::{Result, bail};
+use anyhow::Result;
 use clap::{Args, Subcommand};
 use steady_sim::World;
 
-use crate::files;
+use super::{Output, check_each};
 
 /// List, print, check and sample simulated worlds.
 ///
@@ -38,12 +36,8 @@ enum Verb {
         /// Same seed, same world.
         #[arg(long, default_value_t = 0)]
         seed: u64,
-        /// Where the TOML goes; default standard output.
-        #[arg(short, long)]
-        output: Option<PathBuf>,
-        /// Replace an existing file.
-        #[arg(long)]
-        force: bool,
+        #[command(flatten)]
+        output: Output,
     },
 }
 
@@ -60,32 +54,11 @@ impl Cmd {
                 }
             }
             Verb::Show { world } => print!("{}", World::load(&world)?.to_toml()),
-            Verb::Check { worlds } => return check(&worlds),
-            Verb::Sample { seed, output, force } => {
-                let text = World::sample(seed).to_toml();
-                match output {
-                    Some(path) => files::write_new(&path, text.as_bytes(), force)?,
-                    None => print!("{text}"),
-                }
+            Verb::Check { worlds } => {
+                return check_each("worlds", &worlds, |name| World::load(name).map(|world| world.name));
             }
+            Verb::Sample { seed, output } => output.write(&World::sample(seed).to_toml())?,
         }
         Ok(())
     }
-}
-
-fn check(worlds: &[String]) -> Result<()> {
-    let mut refused = 0;
-    for name in worlds {
-        match World::load(name) {
-            Ok(world) => println!("{name}: ok, {}", world.name),
-            Err(error) => {
-                refused += 1;
-                eprintln!("{error}");
-            }
-        }
-    }
-    if refused > 0 {
-        bail!("{refused} of {} worlds refused", worlds.len());
-    }
-    Ok(())
 }
