@@ -14,3 +14,5 @@ pub mod provenance;
 pub mod tensorboard;
 #[cfg(feature = "train")]
 pub mod torch;
+#[cfg(feature = "train")]
+pub mod train;

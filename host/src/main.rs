@@ -18,6 +18,10 @@ struct Cli {
 
 #[derive(Debug, Subcommand)]
 enum Verb {
+    #[cfg(feature = "train")]
+    Train(steady::train::run::TrainCmd),
+    #[cfg(feature = "train")]
+    Oracle(steady::train::run::OracleCmd),
     Demo(cmd::demo::Cmd),
     Gains(cmd::gains::Cmd),
     World(cmd::world::Cmd),
@@ -25,7 +29,16 @@ enum Verb {
 }
 
 fn main() -> ExitCode {
+    // A training saves and ends after its round; without a handler Ctrl-C just ends the program.
+    #[cfg(feature = "train")]
+    if let Err(error) = ctrlc::set_handler(interrupted) {
+        eprintln!("Ctrl-C will not save: {error}");
+    }
     let outcome = match Cli::parse().verb {
+        #[cfg(feature = "train")]
+        Verb::Train(cmd) => cmd.run(),
+        #[cfg(feature = "train")]
+        Verb::Oracle(cmd) => cmd.run(),
         Verb::Demo(cmd) => cmd.run(),
         Verb::Gains(cmd) => cmd.run(),
         Verb::World(cmd) => cmd.run(),
@@ -38,4 +51,15 @@ fn main() -> ExitCode {
             ExitCode::FAILURE
         }
     }
+}
+
+/// The first Ctrl-C lets a training save; where nothing is being trained, or at the second, it ends.
+#[cfg(feature = "train")]
+fn interrupted() {
+    use steady::train::run::interrupt;
+    if interrupt::asked() || !interrupt::can_wait() {
+        std::process::exit(130);
+    }
+    interrupt::ask();
+    eprintln!("saving; Ctrl-C again ends at once");
 }

@@ -1,0 +1,297 @@
+//! What a training run is made of: a TOML document, and the presets that come with the program.
+
+use std::fmt;
+
+use anyhow::Context;
+use serde::{Deserialize, Serialize};
+use steady_sim::initial::Spread;
+use steady_sim::{InitialDistribution, World};
+
+use super::env::Task;
+
+/// Presets by name.
+const PRESETS: [(&str, &str); 3] = [
+    ("smoke", include_str!("../../presets/smoke.toml")),
+    ("quick", include_str!("../../presets/quick.toml")),
+    ("paper", include_str!("../../presets/paper.toml")),
+];
+
+/// Where episodes begin.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Start {
+    /// The paper's appendix B.
+    Paper,
+    /// Position, attitude, velocity, rates and propeller speeds far from the goal.
+    Wide,
+}
+
+/// How the linear weights w are found.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Evaluator {
+    /// Least squares on the returns of whole episodes, bootstrapped at their ends: LSTD(1).
+    Returns,
+    /// Least squares on single transitions of the newest part of the memory: LSTD(0).
+    Lstd,
+    /// Smallest Bellman residual over the newest part of the memory.
+    Residual,
+    /// Adam on the TD error with twin weights and targets, as SAC does it.
+    Gradient,
+}
+
+/// Where the actor's ∂Q/∂θ comes from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Improvement {
+    /// From compatible features ψ(s, a) = (∂μ/∂θ)ᵀ Σ⁻¹ (a − μ(s)) fitted to the advantages of the newest
+    /// episodes, with φ's value as the baseline.
+    Compatible,
+    /// From φ itself: ∂(wᵀφ)/∂a by automatic differentiation, times ∂a/∂θ.
+    Skills,
+}
+
+/// A training run.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Config {
+    /// World to train in: a shipped one by name, or a file.
+    pub world: String,
+    /// More worlds, drawn at random around the paper's gap; 0 trains in `world` alone.
+    pub random_worlds: usize,
+    /// Where episodes begin.
+    pub start: Start,
+    /// Physics steps of an episode.
+    pub episode_steps: usize,
+    /// Physics steps of a transition, over which the exploration's noise is held.
+    pub hold: usize,
+    /// Discount of one physics step.
+    pub gamma: f32,
+    /// Rounds of collecting, learning and improving.
+    pub rounds: usize,
+    /// Episodes of a round.
+    pub episodes: usize,
+    /// Whether episodes come in pairs that begin alike and explore in opposite directions, so that
+    /// what they have in common cancels in the compatible improvement.
+    pub mirrored: bool,
+    /// Transitions the memory holds.
+    pub replay: usize,
+    /// Width of the hidden layers.
+    pub hidden: i64,
+    /// Features of φ and μ.
+    pub features: i64,
+    /// Transitions of a gradient step.
+    pub batch: usize,
+    /// Gradient steps of a round on φ, μ and the reward's model.
+    pub updates: usize,
+    /// The same in the first round.
+    pub first_updates: usize,
+    /// Learning rate of the networks.
+    pub rate: f64,
+    /// Standard deviation of the noise on s′ in L_feat, relative to s′ itself: without it the
+    /// dynamics of a simulator are deterministic and have no spectrum to speak of.
+    pub smoothing: f64,
+    /// As the authors' program: L_feat trains μ only.
+    pub only_mu: bool,
+    /// How the linear weights are found.
+    pub evaluator: Evaluator,
+    /// Newest transitions that LSTD and the Bellman residual look at.
+    pub window: usize,
+    /// Ridge of the least squares, relative to the features' mean square.
+    pub ridge: f64,
+    /// How much of later TD errors an advantage counts: 1 trusts returns, 0 the value.
+    pub lambda: f32,
+    /// Transitions that must follow one for its advantage to count: the value at an episode's end is
+    /// not good enough to judge what has just been done.
+    pub lookahead: usize,
+    /// Where the actor's gradient comes from.
+    pub improvement: Improvement,
+    /// Standard deviations of the exploration's noise at the start, and its entropy's target.
+    pub std: [f32; 4],
+    /// What the noise is multiplied by in the end; it falls to that by the same factor every round.
+    pub std_final: f32,
+    /// Learning rate of the deviation's network and the temperature.
+    pub std_rate: f64,
+    /// Largest change of a gain in a round, as a logarithm.
+    pub step: f32,
+    /// Largest change of the mean action in a round (root mean square) along the natural gradient; 0
+    /// follows the plain gradient with Adam instead. For the compatible improvement.
+    pub trust: f32,
+    /// How much of the old direction a new one keeps.
+    pub momentum: f32,
+    /// Evaluate after so many rounds, and keep the best.
+    pub evaluate_every: usize,
+    /// Episodes of an evaluation.
+    pub evaluate_episodes: usize,
+}
+
+impl Config {
+    /// Names of the presets.
+    pub fn presets() -> impl Iterator<Item = &'static str> {
+        PRESETS.iter().map(|(name, _)| *name)
+    }
+
+    /// A preset with changes, each written `key=value`.
+    ///
+    /// # Errors
+    /// If there is no such preset or key, or a value does not fit.
+    pub fn preset(name: &str, changes: &[String]) -> anyhow::Result<Self> {
+        let Some((_, text)) = PRESETS.iter().find(|(known, _)| *known == name) else {
+            let known: Vec<_> = Self::presets().collect();
+            anyhow::bail!("there is no preset `{name}`; there are {}", known.join(", "));
+        };
+        let mut table: toml::Table = toml::from_str(text)?;
+        let keys: Vec<String> = table.keys().cloned().collect();
+        for change in changes {
+            let (key, value) =
+                change.split_once('=').with_context(|| format!("`{change}` is not of the form key=value"))?;
+            let key = key.trim();
+            if !table.contains_key(key) {
+                anyhow::bail!("there is no setting `{key}`{}", nearest(key, &keys));
+            }
+            let parsed: toml::Table = toml::from_str(&format!("v = {value}"))
+                .or_else(|_| toml::from_str(&format!("v = {value:?}")))
+                .with_context(|| format!("`{value}` is no value for `{key}`"))?;
+            let value = parsed.get("v").cloned().context("no value")?;
+            let value = match (table.get(key), value) {
+                (Some(toml::Value::Float(_)), toml::Value::Integer(i)) => toml::Value::Float(i as f64),
+                (_, value) => value,
+            };
+            table.insert(key.to_owned(), value);
+        }
+        Self::from_toml(&toml::to_string(&table)?)
+    }
+
+    /// A configuration from TOML text.
+    ///
+    /// # Errors
+    /// If a key is unknown (the nearest is suggested) or missing, or a value does not fit.
+    pub fn from_toml(text: &str) -> anyhow::Result<Self> {
+        let config: Self = toml::from_str(text).map_err(|error| {
+            let message = error.message().to_owned();
+            let hint = message
+                .strip_prefix("unknown field `")
+                .and_then(|rest| rest.split('`').next())
+                .map_or_else(String::new, |key| nearest(key, &Self::keys()));
+            anyhow::anyhow!("{}{hint}", error.to_string().trim_end())
+        })?;
+        config.check()?;
+        Ok(config)
+    }
+
+    /// The configuration as TOML.
+    #[must_use]
+    pub fn to_toml(&self) -> String {
+        toml::to_string(self).unwrap_or_default()
+    }
+
+    fn keys() -> Vec<String> {
+        let (_, text) = PRESETS[0];
+        toml::from_str::<toml::Table>(text).unwrap_or_default().keys().cloned().collect()
+    }
+
+    fn check(&self) -> anyhow::Result<()> {
+        let positive = [
+            ("episode_steps", self.episode_steps),
+            ("hold", self.hold),
+            ("rounds", self.rounds),
+            ("episodes", self.episodes),
+            ("replay", self.replay),
+            ("batch", self.batch),
+            ("evaluate_every", self.evaluate_every),
+            ("evaluate_episodes", self.evaluate_episodes),
+        ];
+        for (key, value) in positive {
+            anyhow::ensure!(value > 0, "`{key}` must be at least 1");
+        }
+        anyhow::ensure!(
+            self.lookahead < self.episode_steps / self.hold,
+            "`lookahead` must be shorter than an episode's {} transitions",
+            self.episode_steps / self.hold
+        );
+        anyhow::ensure!(self.hold <= self.episode_steps, "`hold` must not be longer than an episode");
+        anyhow::ensure!(self.gamma > 0.0 && self.gamma < 1.0, "`gamma` must lie between 0 and 1");
+        anyhow::ensure!(self.hidden > 0 && self.features > 0, "`hidden` and `features` must be at least 1");
+        anyhow::ensure!(self.std.iter().all(|s| *s > 0.0), "`std` must be positive");
+        anyhow::ensure!((0.0..=1.0).contains(&self.lambda), "`lambda` must lie in [0, 1]");
+        anyhow::ensure!(self.std_final > 0.0, "`std_final` must be positive");
+        anyhow::ensure!((0.0..1.0).contains(&self.momentum), "`momentum` must lie in [0, 1)");
+        Ok(())
+    }
+
+    /// The task in its worlds.
+    ///
+    /// # Errors
+    /// If the world does not exist or is not valid.
+    pub fn task(&self) -> anyhow::Result<Task> {
+        let mut worlds = vec![World::load(&self.world)?.compile()?];
+        for seed in 0..self.random_worlds as u64 {
+            worlds.push(World::sample(seed).compile()?);
+        }
+        let initial = match self.start {
+            Start::Paper => InitialDistribution::Paper,
+            Start::Wide => InitialDistribution::Wide(Spread::default()),
+        };
+        Ok(Task {
+            initial,
+            episode_steps: self.episode_steps,
+            hold: self.hold,
+            gamma: self.gamma,
+            mirrored: self.mirrored,
+            ..Task::hover(worlds)
+        })
+    }
+}
+
+impl fmt::Display for Evaluator {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Returns => "returns",
+            Self::Lstd => "lstd",
+            Self::Residual => "residual",
+            Self::Gradient => "gradient",
+        })
+    }
+}
+
+/// ` (did you mean …?)` with the key nearest to a word, or nothing when all are far.
+fn nearest(word: &str, keys: &[String]) -> String {
+    keys.iter()
+        .map(|key| (strsim::jaro_winkler(word, key), key))
+        .filter(|(likeness, _)| *likeness > 0.7)
+        .max_by(|a, b| a.0.total_cmp(&b.0))
+        .map_or_else(String::new, |(_, key)| format!(" (did you mean `{key}`?)"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn presets_are_valid_and_round_trip() {
+        for name in Config::presets() {
+            let config = Config::preset(name, &[]).unwrap();
+            assert_eq!(Config::from_toml(&config.to_toml()).unwrap(), config);
+            config.task().unwrap();
+        }
+    }
+
+    #[test]
+    fn wrong_keys_are_refused_with_the_nearest_name() {
+        let error = Config::preset("smoke", &["epsodes=3".to_owned()]).unwrap_err().to_string();
+        assert!(error.contains("did you mean `episodes`"), "{error}");
+        let text = Config::preset("smoke", &[]).unwrap().to_toml() + "momentom = 1\n";
+        let error = Config::from_toml(&text).unwrap_err().to_string();
+        assert!(error.contains("did you mean `momentum`"), "{error}");
+        assert!(Config::preset("none", &[]).is_err());
+        assert!(Config::preset("smoke", &["gamma=2".to_owned()]).is_err());
+    }
+
+    #[test]
+    fn changes_take_effect() {
+        let changes = ["episodes=3", "world=paper", "gamma=0.5", "evaluator=lstd"].map(str::to_owned);
+        let config = Config::preset("smoke", &changes).unwrap();
+        assert_eq!((config.episodes, config.world.as_str(), config.gamma), (3, "paper", 0.5));
+        assert_eq!(config.evaluator, Evaluator::Lstd);
+    }
+}

@@ -1,0 +1,149 @@
+//! Policy evaluation: Q(s, a) = wᵀφ(s, a), twin weights, by least squares or by gradient steps.
+//!
+//! [`lstd`] solves the fixed point of equation (3) of the paper in closed form:
+//! E[φ (φ − γφ′)ᵀ] w = E[φ r] with a ridge. [`Critic::gradient_step`] is the usual alternative, Adam
+//! on the TD error against slowly moving targets.
+
+use tch::{Kind, Tensor, no_grad};
+
+use super::nets::{Saved, Trainable};
+
+/// Twin linear weights and their targets.
+#[derive(Debug)]
+pub struct Critic {
+    /// w, one column for each twin.
+    pub weights: Trainable,
+    /// The weights that gradient steps aim at.
+    target: Tensor,
+}
+
+/// Solves for the weights of the value of a policy.
+///
+/// Rows of `phi` are φ(s, a), rows of `next` are γφ(s′, a′) with a′ from the policy (0 after the
+/// end), `r` is a column of rewards. `ridge` is relative to the mean square of the features.
+pub fn lstd(phi: &Tensor, next: &Tensor, r: &Tensor, ridge: f64) -> Tensor {
+    no_grad(|| {
+        let (phi, next, r) = (phi.to_kind(Kind::Double), next.to_kind(Kind::Double), r.to_kind(Kind::Double));
+        let (n, d) = phi.size2().unwrap_or((1, 1));
+        // Scaled to unit mean square, so that the ridge means the same for every feature.
+        let scale = phi.square().mean_dim(0, true, Kind::Double).sqrt().clamp_min(1e-6);
+        let (phi, next) = (phi / &scale, next / &scale);
+        let a = phi.tr().matmul(&(&phi - next)) / n as f64
+            + Tensor::eye(d, (Kind::Double, tch::Device::Cpu)) * ridge;
+        let b = phi.tr().matmul(&r) / n as f64;
+        (Tensor::linalg_solve(&a, &b, true) / scale.tr()).to_kind(Kind::Float)
+    })
+}
+
+/// Solves for the weights with the smallest Bellman residual E[(φᵀw − γφ′ᵀw − r)²].
+///
+/// Arguments as in [`lstd`]. Exact where the next state and action follow from (s, a), as in a
+/// simulator without noise; there it has no small eigenvalues to fall for.
+pub fn residual(phi: &Tensor, next: &Tensor, r: &Tensor, ridge: f64) -> Tensor {
+    no_grad(|| {
+        let (phi, next, r) = (phi.to_kind(Kind::Double), next.to_kind(Kind::Double), r.to_kind(Kind::Double));
+        let (n, d) = phi.size2().unwrap_or((1, 1));
+        let scale = phi.square().mean_dim(0, true, Kind::Double).sqrt().clamp_min(1e-6);
+        let x = (phi - next) / &scale;
+        let a = x.tr().matmul(&x) / n as f64 + Tensor::eye(d, (Kind::Double, tch::Device::Cpu)) * ridge;
+        let b = x.tr().matmul(&r) / n as f64;
+        (Tensor::linalg_solve(&a, &b, true) / scale.tr()).to_kind(Kind::Float)
+    })
+}
+
+impl Critic {
+    /// Zero weights for `width` features.
+    #[must_use]
+    pub fn new(width: i64) -> Self {
+        let weights = Tensor::zeros([width, 2], (Kind::Float, tch::Device::Cpu));
+        let target = weights.copy();
+        Self { weights: Trainable::new(&[weights]), target }
+    }
+
+    /// w, one column for each twin.
+    pub fn w(&self) -> &Tensor {
+        &self.weights.leaves()[0]
+    }
+
+    /// Both twins' values of rows of features.
+    pub fn values(&self, phi: &Tensor) -> Tensor {
+        phi.matmul(self.w())
+    }
+
+    /// Puts weights in, for both twins or one column each.
+    pub fn set(&mut self, weights: &Tensor) {
+        no_grad(|| {
+            let mut w = self.w().shallow_clone();
+            w.copy_(&weights.expand_as(&w));
+            self.target.copy_(&w);
+        });
+    }
+
+    /// One step of Adam on the TD error of both twins: r + γ min Q̄(s′, a′). Arguments as in [`lstd`];
+    /// returns the mean squared error.
+    pub fn gradient_step(&mut self, phi: &Tensor, next: &Tensor, r: &Tensor, rate: f64, tau: f64) -> f64 {
+        let goal = no_grad(|| next.matmul(&self.target).min_dim(1, true).0 + r);
+        let loss = (self.values(phi) - goal).square().mean(Kind::Float);
+        self.weights.minimise(&loss, rate);
+        no_grad(|| {
+            let w = self.w().shallow_clone();
+            let _ = self.target.lerp_(&w, tau);
+        });
+        loss.double_value(&[])
+    }
+
+    /// Everything a checkpoint must hold, by name.
+    #[must_use]
+    pub fn saved(&self) -> Vec<(String, Tensor)> {
+        let mut all = self.weights.saved("w");
+        all.push(("w.target".to_owned(), self.target.shallow_clone()));
+        all
+    }
+
+    /// Puts back what [`Self::saved`] gave.
+    ///
+    /// # Errors
+    /// When a tensor is missing or has another size.
+    pub fn restore(&mut self, saved: &Saved) -> anyhow::Result<()> {
+        self.weights.restore("w", saved)?;
+        let size = self.target.size();
+        self.target.copy_(saved.get("w.target", &size)?);
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A ring of three states: s → s + 1 with reward s, discount ½. V solves V(s) = s + ½ V(s + 1).
+    fn ring() -> (Tensor, Tensor, Tensor, [f32; 3]) {
+        let eye = Tensor::eye(3, (Kind::Float, tch::Device::Cpu));
+        let next = eye.roll([2], [0]) * 0.5;
+        let r = Tensor::from_slice(&[0.0_f32, 1.0, 2.0]).view([3, 1]);
+        // V0 = ½ V1, V1 = 1 + ½ V2, V2 = 2 + ½ V0.
+        (eye, next, r, [8.0 / 7.0, 16.0 / 7.0, 18.0 / 7.0])
+    }
+
+    #[test]
+    fn least_squares_recovers_the_known_value() {
+        let (phi, next, r, truth) = ring();
+        let w = lstd(&phi, &next, &r, 1e-9);
+        for (got, expected) in Vec::<f32>::try_from(w.reshape([-1])).unwrap().iter().zip(truth) {
+            assert!((got - expected).abs() < 1e-4, "{got} {expected}");
+        }
+    }
+
+    #[test]
+    fn gradient_steps_reach_the_same_value() {
+        let (phi, next, r, truth) = ring();
+        let mut critic = Critic::new(3);
+        for _ in 0..3000 {
+            critic.gradient_step(&phi, &next, &r, 0.02, 0.05);
+        }
+        let got = Vec::<f32>::try_from(critic.w().detach().select(1, 0)).unwrap();
+        for (got, expected) in got.iter().zip(truth) {
+            assert!((got - expected).abs() < 0.02, "{got} {expected}");
+        }
+    }
+}

@@ -1,0 +1,12 @@
+//! Learning in the simulator (the paper's section IV-A and Algorithm 1).
+
+pub mod actor;
+pub mod config;
+pub mod critic;
+pub mod env;
+pub mod nets;
+pub mod oracle;
+pub mod replay;
+pub mod run;
+pub mod spectral;
+pub mod trainer;

@@ -1,0 +1,240 @@
+//! Networks: multilayer perceptrons, the normalisation of their inputs, and Adam.
+//!
+//! All parameters of a network lie in one flat tensor, its weights are views of it. An Adam step is
+//! then a handful of operations whatever the number of layers, and a checkpoint is three tensors.
+//! Random numbers come from [`Rng`], never from libtorch, so that a saved state is complete.
+
+use steady_sim::Rng;
+use tch::{Kind, Tensor, no_grad};
+
+/// Inputs beyond this many standard deviations are cut off.
+const INPUT_LIMIT: f64 = 10.0;
+
+/// `count` standard normal numbers.
+pub fn normal(rng: &mut Rng, shape: &[i64]) -> Tensor {
+    let count = shape.iter().product::<i64>();
+    let values: Vec<f32> = (0..(count + 1) / 2)
+        .flat_map(|_| <[f32; 2]>::from(rng.normal_pair()))
+        .take(usize::try_from(count).unwrap_or(0))
+        .collect();
+    Tensor::from_slice(&values).view(shape)
+}
+
+/// Parameters that Adam trains: flat values, views of them, and the optimiser's moments.
+#[derive(Debug)]
+pub struct Trainable {
+    flat: Tensor,
+    leaves: Vec<Tensor>,
+    first: Tensor,
+    second: Tensor,
+    steps: i64,
+}
+
+impl Trainable {
+    /// Parameters with these values.
+    #[must_use]
+    pub fn new(values: &[Tensor]) -> Self {
+        let flat = no_grad(|| Tensor::cat(&values.iter().map(|v| v.reshape([-1])).collect::<Vec<_>>(), 0));
+        let mut start = 0;
+        let leaves = values
+            .iter()
+            .map(|v| {
+                let count = v.numel() as i64;
+                let leaf = flat.narrow(0, start, count).view(v.size().as_slice()).detach();
+                start += count;
+                leaf.set_requires_grad(true)
+            })
+            .collect();
+        let (first, second) = (flat.zeros_like(), flat.zeros_like());
+        Self { flat, leaves, first, second, steps: 0 }
+    }
+
+    /// The parameters as tensors to compute with.
+    pub fn leaves(&self) -> &[Tensor] {
+        &self.leaves
+    }
+
+    /// All values in one row.
+    pub fn flat(&self) -> &Tensor {
+        &self.flat
+    }
+
+    /// One Adam step (β = 0.9, 0.999) with the gradients of the leaves.
+    pub fn adam(&mut self, gradients: &[Tensor], rate: f64) {
+        no_grad(|| {
+            let g = Tensor::cat(&gradients.iter().map(|g| g.reshape([-1])).collect::<Vec<_>>(), 0);
+            self.steps += 1;
+            let _ = self.first.lerp_(&g, 0.1);
+            let _ = self.second.lerp_(&g.square(), 0.001);
+            let t = i32::try_from(self.steps).unwrap_or(i32::MAX);
+            let (c1, c2) = (1.0 - 0.9_f64.powi(t), 1.0 - 0.999_f64.powi(t));
+            let step = &self.first / ((&self.second / c2).sqrt() + 1e-8);
+            self.flat += step * (-rate / c1);
+        });
+    }
+
+    /// Minimises `loss` by one Adam step.
+    pub fn minimise(&mut self, loss: &Tensor, rate: f64) {
+        let gradients = Tensor::run_backward(&[loss], &self.leaves, false, false);
+        self.adam(&gradients, rate);
+    }
+
+    /// Everything a checkpoint must hold, by name.
+    #[must_use]
+    pub fn saved(&self, name: &str) -> Vec<(String, Tensor)> {
+        vec![
+            (format!("{name}.values"), self.flat.shallow_clone()),
+            (format!("{name}.first"), self.first.shallow_clone()),
+            (format!("{name}.second"), self.second.shallow_clone()),
+            (format!("{name}.steps"), Tensor::from_slice(&[self.steps])),
+        ]
+    }
+
+    /// Puts back what [`Self::saved`] gave.
+    ///
+    /// # Errors
+    /// When a tensor is missing or has another size.
+    pub fn restore(&mut self, name: &str, saved: &Saved) -> anyhow::Result<()> {
+        no_grad(|| -> anyhow::Result<()> {
+            self.flat.f_copy_(saved.get(&format!("{name}.values"), &self.flat.size())?)?;
+            self.first.f_copy_(saved.get(&format!("{name}.first"), &self.flat.size())?)?;
+            self.second.f_copy_(saved.get(&format!("{name}.second"), &self.flat.size())?)?;
+            Ok(())
+        })?;
+        self.steps = saved.get(&format!("{name}.steps"), &[1])?.int64_value(&[0]);
+        Ok(())
+    }
+}
+
+/// Tensors of a checkpoint by name.
+#[derive(Debug, Default)]
+pub struct Saved(pub std::collections::BTreeMap<String, Tensor>);
+
+impl Saved {
+    /// A tensor of a given shape.
+    ///
+    /// # Errors
+    /// When there is none of that name and shape.
+    pub fn get(&self, name: &str, shape: &[i64]) -> anyhow::Result<&Tensor> {
+        let Some(tensor) = self.0.get(name) else { anyhow::bail!("tensor `{name}` is missing") };
+        let size = tensor.size();
+        anyhow::ensure!(size == shape, "tensor `{name}` has shape {size:?} instead of {shape:?}");
+        Ok(tensor)
+    }
+
+    /// A row of numbers of any length.
+    ///
+    /// # Errors
+    /// When there is none of that name.
+    pub fn row(&self, name: &str) -> anyhow::Result<Vec<f64>> {
+        let Some(tensor) = self.0.get(name) else { anyhow::bail!("tensor `{name}` is missing") };
+        Ok(Vec::<f64>::try_from(tensor.to_kind(Kind::Double).reshape([-1]))?)
+    }
+}
+
+/// A multilayer perceptron with two hidden layers.
+#[derive(Debug)]
+pub struct Mlp {
+    /// W₁, b₁, W₂, b₂, W₃, b₃; weights are (in, out).
+    pub trainable: Trainable,
+}
+
+impl Mlp {
+    /// A network with random weights; the last layer's are multiplied by `last_scale`.
+    #[must_use]
+    pub fn new(rng: &mut Rng, inputs: i64, hidden: i64, outputs: i64, last_scale: f64) -> Self {
+        let mut layer = |from: i64, to: i64, gain: f64| {
+            let weight = normal(rng, &[from, to]) * (gain / (from as f64).sqrt());
+            [weight, Tensor::zeros([to], (Kind::Float, tch::Device::Cpu))]
+        };
+        let gain = 2.0_f64.sqrt();
+        let layers =
+            [layer(inputs, hidden, gain), layer(hidden, hidden, gain), layer(hidden, outputs, last_scale)];
+        Self { trainable: Trainable::new(&layers.into_iter().flatten().collect::<Vec<_>>()) }
+    }
+
+    /// The network's output. ELU between the layers: Q must have a continuous slope in the action.
+    pub fn forward(&self, x: &Tensor) -> Tensor {
+        match self.trainable.leaves() {
+            [w1, b1, w2, b2, w3, b3] => {
+                let h1 = b1.addmm(x, w1).elu();
+                let h2 = b2.addmm(&h1, w2).elu();
+                b3.addmm(&h2, w3)
+            }
+            _ => unreachable!("an Mlp has three layers"),
+        }
+    }
+}
+
+/// Running mean and standard deviation of a network's inputs.
+#[derive(Debug)]
+pub struct Normaliser {
+    count: f64,
+    mean: Tensor,
+    /// Sum of squared deviations from the mean.
+    squares: Tensor,
+}
+
+impl Normaliser {
+    /// Statistics of nothing yet: leaves inputs as they are.
+    #[must_use]
+    pub fn new(width: i64) -> Self {
+        let zeros = Tensor::zeros([width], (Kind::Double, tch::Device::Cpu));
+        Self { count: 0.0, mean: zeros.shallow_clone(), squares: zeros.zeros_like() }
+    }
+
+    /// Takes more rows into account (Chan's rule for merging).
+    pub fn update(&mut self, rows: &Tensor) {
+        no_grad(|| {
+            let rows = rows.to_kind(Kind::Double);
+            let n = rows.size().first().copied().unwrap_or(0) as f64;
+            if n < 1.0 {
+                return;
+            }
+            let mean = rows.mean_dim(0, false, Kind::Double);
+            let squares = (rows - &mean).square().sum_dim_intlist(0, false, Kind::Double);
+            let total = self.count + n;
+            let shift = mean - &self.mean;
+            self.squares = &self.squares + squares + shift.square() * (self.count * n / total);
+            self.mean = &self.mean + shift * (n / total);
+            self.count = total;
+        });
+    }
+
+    /// Standard deviations, 1 where nothing varies.
+    fn deviation(&self) -> Tensor {
+        if self.count < 2.0 {
+            return self.mean.ones_like();
+        }
+        let deviation = (&self.squares / self.count).sqrt();
+        deviation.where_self(&deviation.gt(1e-6), &deviation.ones_like())
+    }
+
+    /// Rows with mean 0 and standard deviation 1, cut off far outside.
+    pub fn apply(&self, rows: &Tensor) -> Tensor {
+        let (mean, scale) = (self.mean.to_kind(Kind::Float), self.deviation().to_kind(Kind::Float));
+        ((rows - mean) / scale).clamp(-INPUT_LIMIT, INPUT_LIMIT)
+    }
+
+    /// Everything a checkpoint must hold, by name.
+    #[must_use]
+    pub fn saved(&self, name: &str) -> Vec<(String, Tensor)> {
+        vec![
+            (format!("{name}.count"), Tensor::from_slice(&[self.count])),
+            (format!("{name}.mean"), self.mean.shallow_clone()),
+            (format!("{name}.squares"), self.squares.shallow_clone()),
+        ]
+    }
+
+    /// Puts back what [`Self::saved`] gave.
+    ///
+    /// # Errors
+    /// When a tensor is missing or has another size.
+    pub fn restore(&mut self, name: &str, saved: &Saved) -> anyhow::Result<()> {
+        let width = self.mean.size();
+        self.count = saved.get(&format!("{name}.count"), &[1])?.double_value(&[0]);
+        self.mean = saved.get(&format!("{name}.mean"), &width)?.copy();
+        self.squares = saved.get(&format!("{name}.squares"), &width)?.copy();
+        Ok(())
+    }
+}

@@ -1,0 +1,164 @@
+//! What training must do: everything trainable moves, nothing else does, and the same seed gives the
+//! same run, interrupted or not.
+#![cfg(feature = "train")]
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+use steady::train::actor::{self, Twins};
+use steady::train::config::Config;
+use steady::train::oracle::gains_of;
+use steady::train::spectral::Batch;
+use steady::train::trainer::Trainer;
+use steady_common::gains::GAIN_COUNT;
+use tch::{Kind, Tensor, no_grad};
+
+fn trainer(changes: &[&str], seed: u64) -> Trainer {
+    let changes: Vec<String> = changes.iter().map(|c| (*c).to_owned()).collect();
+    Trainer::new(Config::preset("smoke", &changes).unwrap(), seed, 2).unwrap()
+}
+
+fn distance(a: &Tensor, b: &Tensor) -> f64 {
+    no_grad(|| (a - b).abs().max().double_value(&[]))
+}
+
+#[test]
+fn every_trainable_thing_moves() {
+    let mut t = trainer(&[], 1);
+    let (phi, mu, rho, std) = (
+        t.skills.phi.trainable.flat().copy(),
+        t.skills.mu.trainable.flat().copy(),
+        t.skills.rho.trainable.flat().copy(),
+        t.actor.std.trainable.flat().copy(),
+    );
+    let (w, alpha, theta) = (t.critic.w().detach().copy(), t.actor.log_alpha, t.actor.theta);
+    t.round();
+    assert!(distance(&phi, t.skills.phi.trainable.flat()) > 1e-4);
+    assert!(distance(&mu, t.skills.mu.trainable.flat()) > 1e-4);
+    assert!(distance(&rho, t.skills.rho.trainable.flat()) > 1e-4);
+    assert!(distance(&std, t.actor.std.trainable.flat()) > 1e-5);
+    assert!(distance(&w, &t.critic.w().detach()) > 1e-2);
+    assert_ne!(alpha, t.actor.log_alpha);
+    for (i, (before, after)) in theta.iter().zip(t.actor.theta).enumerate() {
+        assert!((before - after).abs() > 1e-6, "gain {i} stands still");
+    }
+    assert!(t.actor.gains().check().is_ok());
+}
+
+#[test]
+fn what_is_frozen_stays() {
+    // As the authors' program: L_feat does not reach φ.
+    let mut t = trainer(&["only_mu=true"], 1);
+    let (phi, mu) = (t.skills.phi.trainable.flat().copy(), t.skills.mu.trainable.flat().copy());
+    t.round();
+    assert_eq!(distance(&phi, t.skills.phi.trainable.flat()), 0.0);
+    assert!(distance(&mu, t.skills.mu.trainable.flat()) > 1e-4);
+    // Improving the policy does not touch the skills, and evaluating gains touches nothing.
+    let mut t = trainer(&["updates=0", "first_updates=0"], 1);
+    let phi = t.skills.phi.trainable.flat().copy();
+    t.round();
+    assert_eq!(distance(&phi, t.skills.phi.trainable.flat()), 0.0);
+    let theta = t.actor.theta;
+    let _ = t.judge(&t.actor.gains());
+    assert_eq!(theta, t.actor.theta);
+}
+
+#[test]
+fn every_way_of_evaluating_and_improving_runs() {
+    for evaluator in ["returns", "lstd", "residual", "gradient"] {
+        for improvement in ["compatible", "skills"] {
+            let changes = [format!("evaluator={evaluator}"), format!("improvement={improvement}")];
+            let mut t = trainer(&[&changes[0], &changes[1]], 1);
+            let m = t.round();
+            assert!(m.loss_feature.is_finite() && m.return_noisy.is_finite(), "{changes:?}: {m:?}");
+            assert!(t.actor.theta.iter().all(|x| x.is_finite()), "{changes:?}");
+        }
+    }
+}
+
+#[test]
+fn the_feature_loss_falls() {
+    let mut t = trainer(&[], 2);
+    t.round();
+    let held_out = t.replay.batch(&t.replay.newest(300));
+    let loss = |t: &Trainer, b: &Batch| no_grad(|| t.skills.loss(b).double_value(&[]));
+    let before = loss(&t, &held_out);
+    let mut rng = steady_sim::Rng::new(1, 1);
+    for _ in 0..100 {
+        let batch = t.replay.batch(&t.replay.draw(&mut rng, 128));
+        t.skills.step(&batch, &mut rng, 0.0, 1e-3, false);
+    }
+    let after = loss(&t, &held_out);
+    assert!(after < before - 0.5, "{before} {after}");
+}
+
+#[test]
+fn the_same_seed_gives_the_same_run_also_when_interrupted() {
+    let finish = |mut t: Trainer| {
+        let mut last = Default::default();
+        while !t.is_done() {
+            last = t.round();
+        }
+        (last, t.actor.theta, t.critic.w().detach().copy())
+    };
+    let (metrics, theta, w) = finish(trainer(&[], 5));
+    let mut interrupted = trainer(&[], 5);
+    interrupted.round();
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("checkpoint.safetensors");
+    interrupted.save(&path).unwrap();
+    drop(interrupted);
+    let mut resumed = trainer(&[], 5);
+    resumed.load(&path).unwrap();
+    let (metrics2, theta2, w2) = finish(resumed);
+    assert_eq!(theta, theta2);
+    assert_eq!(metrics, metrics2);
+    assert_eq!(distance(&w, &w2), 0.0);
+    assert_ne!(theta, finish(trainer(&[], 6)).1);
+    // Not into another seed or another size.
+    assert!(trainer(&[], 6).load(&path).is_err());
+    assert!(format!("{:#}", trainer(&["features=8"], 5).load(&path).unwrap_err()).contains("shape"));
+}
+
+/// ∂Q/∂θ by the chain rule is the slope of Q(s, law(θ; s) + offset): moving θ moves the offset that the
+/// new law's action is from the old one's.
+#[test]
+fn the_actors_gradient_agrees_with_differences() {
+    let mut t = trainer(&[], 3);
+    t.round();
+    let gains = t.actor.gains();
+    let dt = t.task.dt_s();
+    let places = t.replay.newest(64);
+    let instants: Vec<_> = places.iter().map(|&p| t.replay.from(p)).collect();
+    let s = t.replay.batch(&places).s;
+    let (means, jacobians): (Vec<_>, Vec<_>) =
+        instants.iter().map(|i| i.jacobian(&gains, &t.task.vehicle, dt)).unzip();
+    let none = Tensor::zeros([64, 4], (Kind::Float, tch::Device::Cpu));
+    let dq = actor::action_gradient(&t.skills, &t.critic, Twins::Mean, &s, &none);
+    let gradient = actor::gain_gradient(&dq, &jacobians, &gains);
+    let value = |theta: &[f32; GAIN_COUNT]| {
+        let gains = gains_of(theta);
+        let offsets: Vec<f32> = instants
+            .iter()
+            .zip(&means)
+            .flat_map(|(i, mean)| {
+                let a = i.action(&gains, &t.task.vehicle, dt);
+                [0, 1, 2, 3].map(|k| a[k] - mean[k])
+            })
+            .collect();
+        let offsets = Tensor::from_slice(&offsets).view([64, 4]);
+        no_grad(|| {
+            actor::q(&t.skills, &t.critic, Twins::Mean, &s, &offsets).to_kind(Kind::Double).mean(Kind::Double)
+        })
+        .double_value(&[])
+    };
+    let largest = gradient.iter().fold(0.0_f32, |m, g| m.max(g.abs()));
+    for i in 0..GAIN_COUNT {
+        let at = |h: f32| {
+            let mut theta = t.actor.theta;
+            theta[i] += h;
+            value(&theta)
+        };
+        let slope = (at(0.02) - at(-0.02)) / 0.04;
+        let error = (slope - f64::from(gradient[i])).abs();
+        assert!(error < 0.03 * f64::from(largest) + 1e-3, "gain {i}: {slope} {} of {largest}", gradient[i]);
+    }
+}
