@@ -46,7 +46,7 @@ pub struct TrainCmd {
     /// Change one setting of the preset.
     #[arg(long = "set", value_name = "KEY=VALUE")]
     changes: Vec<String>,
-    /// Folder for the results [default: runs/<preset>-<world>-seed<seed>].
+    /// Folder for the results; if not given, one in `runs` named after preset, world and seed.
     #[arg(long)]
     out: Option<PathBuf>,
     /// Continue an interrupted run in its folder.
