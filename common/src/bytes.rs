@@ -68,11 +68,12 @@ impl<'a> Writer<'a> {
 
     /// Appends bytes.
     pub fn put(&mut self, bytes: &[u8]) -> &mut Self {
-        let end = self.at.saturating_add(bytes.len());
-        match self.bytes.get_mut(self.at..end) {
+        // In two steps, so that the compiler sees that the lengths agree and leaves no panic behind.
+        let room = self.bytes.get_mut(self.at..).and_then(|rest| rest.get_mut(..bytes.len()));
+        match room {
             Some(room) => {
                 room.copy_from_slice(bytes);
-                self.at = end;
+                self.at += bytes.len();
             }
             None => self.overflowed = true,
         }

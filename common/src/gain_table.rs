@@ -321,6 +321,20 @@ pub fn scan<P: PageSource>(source: &mut P) -> Result<Scan, P::Error> {
     Ok(Scan { newest, previous, next, valid, damaged })
 }
 
+/// The valid table with a sequence number, if the area still holds it.
+pub fn find<P: PageSource>(source: &mut P, sequence: u32) -> Result<Option<GainTable>, P::Error> {
+    let mut page = [0xFF; PAGE_SIZE];
+    for index in 0..PAGE_COUNT {
+        source.read(index, &mut page)?;
+        if let Ok(table) = GainTable::decode(&page)
+            && table.sequence == sequence
+        {
+            return Ok(Some(table));
+        }
+    }
+    Ok(None)
+}
+
 /// The first blank page behind the newest table in its sector, else the start of the other sector.
 fn next_page<P: PageSource>(source: &mut P, newest: Option<usize>) -> Result<NextPage, P::Error> {
     let Some(newest) = newest else {
@@ -408,6 +422,18 @@ mod tests {
 
     fn table(sequence: u32) -> GainTable {
         GainTable { sequence, source: 0x0123_4567_89AB_CDEF, ..GainTable::built_in() }
+    }
+
+    #[test]
+    fn a_table_is_found_by_its_number() {
+        let mut flash = Flash::blank();
+        for _ in 0..5 {
+            flash.append(Cut::Never);
+        }
+        let Ok(third) = find(&mut flash, 3);
+        assert_eq!(third.map(|t| t.sequence), Some(3));
+        let Ok(none) = find(&mut flash, 6);
+        assert_eq!(none, None);
     }
 
     #[test]

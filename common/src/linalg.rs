@@ -317,9 +317,12 @@ mod tests {
 
         #[test]
         fn matrix_columns_are_orthonormal(r in angle(), p in angle(), y in angle()) {
+            // Rounding alone: each component of the quaternion is a few ε off, each matrix entry four
+            // times that. Of 50 million random attitudes the worst came to 8, 7 and 15 ε.
+            const BOUND: f32 = 24.0 * f32::EPSILON;
             let m = Quat::from_euler(Vec3::new(r, p, y)).to_matrix();
-            prop_assert!((m.x.norm() - 1.0).abs() < 1e-6 && m.x.dot(m.y).abs() < 1e-6);
-            prop_assert!((m.x.cross(m.y) - m.z).norm() < 1e-6);
+            prop_assert!((m.x.norm() - 1.0).abs() < BOUND && m.x.dot(m.y).abs() < BOUND);
+            prop_assert!((m.x.cross(m.y) - m.z).norm() < BOUND);
         }
 
         #[test]

@@ -17,6 +17,24 @@ pub struct Piece {
     pub axes: [[f32; COEFFICIENTS]; 4],
 }
 
+impl Piece {
+    /// The reference `t` seconds after its start; times outside give its ends.
+    #[must_use]
+    pub fn at(&self, t: f32) -> Reference {
+        let local = math::clamp(t, 0.0, self.duration);
+        let [x, y, z, yaw] = self.axes.map(|c| polynomial(&c, local));
+        let vector = |d: fn(&[f32; 3]) -> f32| Vec3::new(d(&x), d(&y), d(&z));
+        let [yaw, yaw_rate, _] = yaw;
+        Reference {
+            position: vector(|[p, _, _]| *p),
+            velocity: vector(|[_, v, _]| *v),
+            acceleration: vector(|[_, _, a]| *a),
+            yaw,
+            yaw_rate,
+        }
+    }
+}
+
 /// A reference over time. Times outside [0, duration] give its ends, at rest.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Trajectory<'a> {
@@ -148,17 +166,8 @@ fn poly4d(pieces: &[Piece], offset: Vec3, t: f32) -> Reference {
     let mut start = 0.0;
     let mut reference = Reference::hover(offset);
     for piece in pieces {
-        let local = math::clamp(t - start, 0.0, piece.duration);
-        let [x, y, z, yaw] = piece.axes.map(|c| polynomial(&c, local));
-        let vector = |d: fn(&[f32; 3]) -> f32| Vec3::new(d(&x), d(&y), d(&z));
-        let [yaw, yaw_rate, _] = yaw;
-        reference = Reference {
-            position: vector(|[p, _, _]| *p) + offset,
-            velocity: vector(|[_, v, _]| *v),
-            acceleration: vector(|[_, _, a]| *a),
-            yaw,
-            yaw_rate,
-        };
+        let at = piece.at(t - start);
+        reference = Reference { position: at.position + offset, ..at };
         start += piece.duration;
         if t <= start {
             break;

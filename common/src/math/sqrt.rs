@@ -36,6 +36,8 @@ mod imp {
     core::arch::global_asm!(
         ".syntax unified",
         ".thumb",
+        // Link-time optimisation assembles this without the target's features.
+        ".fpu fpv4-sp-d16",
         ".section .text.steady_vsqrt,\"ax\",%progbits",
         ".global steady_vsqrt",
         ".type steady_vsqrt,%function",
