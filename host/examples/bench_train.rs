@@ -4,81 +4,182 @@
 
 use std::time::Instant;
 
+use steady::train::actor::{self, Twins};
 use steady::train::config::Config;
+use steady::train::env::Jacobian;
 use steady::train::trainer::Trainer;
 use steady_common::Gains;
 use steady_common::observation::OBSERVATION_LEN;
 use steady_sim::Rng;
 use tch::{Device, Kind, Tensor, no_grad};
 
-/// Rows of a batch, and width of hidden layers and features.
+/// Rows of a batch, width of hidden layers, and features.
 const N: i64 = 256;
+/// Observations and actions.
+const S: i64 = OBSERVATION_LEN as i64;
+const A: i64 = 4;
+/// Values of s′ that μ looks at.
+const OUTCOME: i64 = 15;
+/// Width of the deviation's network.
+const STD: i64 = 64;
+/// Times everything is measured; the best counts, since other work only adds to it.
+const REPEATS: usize = 60;
+/// Feature updates for one of critic and actor in the authors' program, and what such a mix takes it.
+const AUTHORS_FEATURE_UPDATES: f64 = 4.0;
+const AUTHORS_MS: f64 = 56.0;
+
+/// Which gradients of a network are computed.
+#[derive(Clone, Copy, PartialEq)]
+enum Backward {
+    None,
+    Weights,
+    Inputs,
+}
 
 fn main() -> anyhow::Result<()> {
-    let config = Config::preset("quick", &[format!("features={N}"), format!("batch={N}")])?;
-    let mut trainer = Trainer::new(config, 1, 2)?;
-    let start = Instant::now();
-    let episodes = 512;
-    let noise = |o: &[f32]| vec![0.05; o.len() / OBSERVATION_LEN * 4];
-    let collected = trainer.task.collect(&Gains::nominal(), episodes, 1, 2, noise);
-    let seconds = start.elapsed().as_secs_f64();
-    println!(
-        "collect  {:.0} transitions/s ({:.0} physics and control steps/s, with Jacobians, 2 threads)",
-        collected.transitions.len() as f64 / seconds,
-        (episodes * trainer.task.episode_steps) as f64 / seconds
-    );
-    for transition in &collected.transitions {
-        trainer.replay.push(transition);
+    let mut bench = Bench::new()?;
+    let mut best = [f64::INFINITY; 6];
+    // In turns, so that a busy moment of the machine meets all of them.
+    for _ in 0..REPEATS {
+        let times = [
+            time(|| bench.features()),
+            time(|| bench.critic()),
+            time(|| bench.actor()),
+            time(feature_products),
+            time(critic_products),
+            time(actor_products),
+        ];
+        for (best, time) in best.iter_mut().zip(times) {
+            *best = best.min(time * 1e3);
+        }
     }
-    let mut rng = Rng::new(1, 2);
-    let update = time(|| {
-        let batch = trainer.replay.batch(&trainer.replay.draw(&mut rng, N as usize));
-        trainer.skills.step(&batch, &mut rng, 0.5, 1e-3, false);
-    });
-    let floor = time(products);
+    let [features, critic, actor, floors @ ..] = best;
+    let (update, floor) = (features + critic + actor, floors.iter().sum::<f64>());
+    let names = ["features", "critic", "actor"];
+    for ((name, time), floor) in names.iter().zip([features, critic, actor]).zip(floors) {
+        println!("{name:<9} {time:.2} ms, its matrix products alone {floor:.2} ms");
+    }
+    println!("BENCH\tcollecting, two threads\t{:.3e}\ttransitions/s\t-\t-\t-", bench.transitions_per_s);
     println!(
-        "update   {:.2} ms: φ, μ and the reward's model, batch {N}, {N} features, 1 thread",
-        update * 1e3
+        "BENCH\tone update: features, critic, actor\t{update:.2}\tms\tmatrix products alone\t{floor:.2}\t-"
     );
+    println!("BENCH\tone update over its floor\t{:.2}\tx\tmatrix products alone\t1\t<=1.6", update / floor);
+    println!("BENCH\tupdates, batch {N}, {N} features\t{:.0}\tupdates/s\t-\t-\t-", 1e3 / update);
+    let mix = AUTHORS_FEATURE_UPDATES * features + critic + actor;
     println!(
-        "floor    {:.2} ms: its matrix products alone; the update takes {:.2}×",
-        floor * 1e3,
-        update / floor
+        "BENCH\tthe authors' mix of updates\t{mix:.2}\tms\ttheir program\t{AUTHORS_MS}\t<={}",
+        AUTHORS_MS / 1.6
     );
     Ok(())
 }
 
-/// Median time of a call, s.
-fn time(mut work: impl FnMut()) -> f64 {
-    let mut times: Vec<f64> = (0..120)
-        .map(|_| {
-            let start = Instant::now();
-            work();
-            start.elapsed().as_secs_f64()
-        })
-        .collect();
-    times.sort_by(f64::total_cmp);
-    times[times.len() / 2]
+/// A trainer of the paper's sizes with something in its memory.
+struct Bench {
+    trainer: Trainer,
+    jacobians: Vec<Jacobian>,
+    rng: Rng,
+    transitions_per_s: f64,
 }
 
-/// The matrix products of one update: forward, and backward for weights and (beyond the first layer)
-/// inputs, of φ, μ and the reward's model, and those of L_feat.
-fn products() {
-    no_grad(|| {
-        let (s, half) = (OBSERVATION_LEN as i64, N / 2);
-        for layers in [[s + 4, N, N, N], [s, N, N, N], [s + 4, half, half, 1]] {
-            for (i, pair) in layers.windows(2).enumerate() {
-                let (x, w) = (ones(N, pair[0]), ones(pair[0], pair[1]));
-                let y = x.matmul(&w);
-                let _ = x.tr().matmul(&y);
-                if i > 0 {
-                    let _ = y.matmul(&w.tr());
-                }
-            }
+impl Bench {
+    fn new() -> anyhow::Result<Self> {
+        let config = Config::preset("paper", &[format!("features={N}"), format!("batch={N}")])?;
+        let mut trainer = Trainer::new(config, 1, 2)?;
+        let start = Instant::now();
+        let noise = |o: &[f32]| vec![0.05; o.len() / OBSERVATION_LEN * 4];
+        let flown = trainer.task.collect(&Gains::nominal(), 256, 1, 2, noise);
+        let transitions_per_s = flown.transitions.len() as f64 / start.elapsed().as_secs_f64();
+        for transition in flown.transitions.iter().take(20_000) {
+            trainer.replay.push(transition, 0.0);
         }
+        let jacobians = flown.jacobians.into_iter().take(N as usize).collect();
+        Ok(Self { trainer, jacobians, rng: Rng::new(1, 2), transitions_per_s })
+    }
+
+    fn features(&mut self) {
+        let Trainer { replay, skills, config, .. } = &mut self.trainer;
+        let batch = replay.batch(&replay.draw(&mut self.rng, N as usize));
+        skills.step(&batch, &mut self.rng, &config.training());
+    }
+
+    fn critic(&mut self) {
+        let Trainer { replay, skills, critic, .. } = &mut self.trainer;
+        let places = replay.draw(&mut self.rng, N as usize);
+        let batch = replay.batch(&places);
+        let (phi, next) = no_grad(|| {
+            let next = skills.features(&batch.s2, &batch.a.zeros_like());
+            (skills.features(&batch.s, &batch.a), next * replay.discounts(&places))
+        });
+        critic.gradient_step(&phi, &next, &batch.r, 1e-3, 0.005);
+    }
+
+    fn actor(&mut self) {
+        let Trainer { replay, skills, critic, actor, .. } = &mut self.trainer;
+        let batch = replay.batch(&replay.draw(&mut self.rng, N as usize));
+        let none = batch.a.zeros_like();
+        let dq = actor::action_gradient(skills, critic, Twins::Min, &batch.s, &none);
+        let gradient = actor::gain_gradient(&dq, &self.jacobians, &actor.gains());
+        actor.climb(&gradient, 1e-6, 0.8);
+        actor.explore(skills, critic, Twins::Min, (&batch.s, &none), &mut self.rng, 1e-4);
+    }
+}
+
+fn time(work: impl FnOnce()) -> f64 {
+    let start = Instant::now();
+    work();
+    start.elapsed().as_secs_f64()
+}
+
+/// The matrix products of a network.
+fn network(layers: [i64; 4], backward: Backward) {
+    for (i, pair) in layers.windows(2).enumerate() {
+        let (x, w) = (ones(N, pair[0]), ones(pair[0], pair[1]));
+        let y = x.matmul(&w);
+        if backward == Backward::Weights {
+            let _ = x.tr().matmul(&y);
+        }
+        if backward == Backward::Inputs || (backward == Backward::Weights && i > 0) {
+            let _ = y.matmul(&w.tr());
+        }
+    }
+}
+
+const PHI: [i64; 4] = [S + A, N, N, N];
+const RHO: [i64; 4] = [S + A, N / 2, N / 2, 1];
+
+/// Of φ, μ, the reward's model, and L_feat.
+fn feature_products() {
+    no_grad(|| {
+        network(PHI, Backward::Weights);
+        network([OUTCOME, N, N, N], Backward::Weights);
+        network(RHO, Backward::Weights);
         let (phi, mu) = (ones(N, N), ones(N, N));
         let pairs = phi.matmul(&mu.tr());
         let _ = (pairs.matmul(&mu), pairs.tr().matmul(&phi));
+    });
+}
+
+/// Of Q here, Q there, and the weights' gradient.
+fn critic_products() {
+    no_grad(|| {
+        for _ in 0..2 {
+            network(PHI, Backward::None);
+            network(RHO, Backward::None);
+        }
+        let (phi, w) = (ones(N, N + 2), ones(N + 2, 2));
+        let q = phi.matmul(&w);
+        let _ = (phi.matmul(&w), phi.tr().matmul(&q));
+    });
+}
+
+/// Of ∂Q/∂a for the gains, and of the deviation's network with ∂Q/∂a again.
+fn actor_products() {
+    no_grad(|| {
+        for _ in 0..2 {
+            network(PHI, Backward::Inputs);
+            network(RHO, Backward::Inputs);
+        }
+        network([S, STD, STD, A], Backward::Weights);
     });
 }
 

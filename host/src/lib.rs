@@ -2,7 +2,7 @@
 //!
 //! `main.rs` parses and dispatches; every verb has a file in [`cmd`]. Training needs libtorch and is
 //! the default feature `train`; everything else builds without it.
-#![forbid(unsafe_code)]
+#![deny(unsafe_code)]
 
 pub mod checkpoint;
 pub mod cmd;
@@ -11,6 +11,7 @@ pub mod files;
 pub mod gains_file;
 pub mod plot;
 pub mod provenance;
+pub mod stats;
 pub mod tensorboard;
 #[cfg(feature = "train")]
 pub mod torch;

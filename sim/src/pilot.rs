@@ -1,22 +1,12 @@
 //! Who flies: the controllers of the project behind one interface.
 
 use steady_common::law::{self, Memory, Vehicle};
-use steady_common::stock::{CascadedPid, Command, Mellinger, Sensed, Setpoint};
-use steady_common::{Action, Gains, Reference, State};
+pub use steady_common::order::Order;
+use steady_common::stock::{CascadedPid, Mellinger, Sensed, Setpoint};
+use steady_common::{Gains, Reference, State};
 
 /// Rate at which the controllers run on the drone, Hz.
 pub const CONTROL_HZ: f32 = 500.0;
-
-/// What a pilot asks for in one control step.
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub struct Order {
-    /// Desired forces, normalised.
-    pub action: Action,
-    /// Motor commands, fractions of full thrust.
-    pub motors: [f32; 4],
-    /// True when the action could not be given in full.
-    pub saturated: bool,
-}
 
 /// A controller with what it remembers.
 #[derive(Clone, Copy, Debug)]
@@ -71,28 +61,8 @@ impl Pilot {
                 Order::from_command(mellinger.step(&setpoint, &sensed, dt).command)
             }
             Self::Mellinger { gains, vehicle, memory } => {
-                let action = law::step(gains, vehicle, seen, reference, memory, dt);
-                let motors = action.motors();
-                Order { action, motors: motors.thrust, saturated: motors.saturated }
+                Order::from_action(law::step(gains, vehicle, seen, reference, memory, dt))
             }
-        }
-    }
-}
-
-impl Order {
-    /// The official controllers' counts as normalised forces: the power distribution is the same.
-    fn from_command(command: Command) -> Self {
-        let part = |counts: i16| f32::from(counts) / 65535.0;
-        let request = command.distribute();
-        Self {
-            action: Action {
-                thrust: command.thrust / 65535.0,
-                roll: part(command.roll),
-                pitch: part(command.pitch),
-                yaw: part(command.yaw),
-            },
-            motors: request.cap().fractions(),
-            saturated: request.is_over(),
         }
     }
 }

@@ -138,30 +138,6 @@ impl Actor {
         self.settle();
     }
 
-    /// Moves θ along a natural gradient: as far as the mean action changes by `trust` (root mean
-    /// square), no gain by more than `step`, inside the bounds.
-    pub fn climb_naturally(
-        &mut self,
-        direction: &[f32; GAIN_COUNT],
-        metric: &Tensor,
-        trust: f32,
-        step: f32,
-        momentum: f32,
-    ) {
-        let (m, _, t) = &mut self.moments;
-        *t += 1;
-        for (m, d) in m.iter_mut().zip(direction) {
-            *m = momentum * *m + (1.0 - momentum) * d;
-        }
-        let row = Tensor::from_slice(m).to_kind(Kind::Double).view([1, GAIN_COUNT as i64]);
-        let change = row.matmul(metric).matmul(&row.tr()).double_value(&[0, 0]).max(1e-18).sqrt();
-        let scale = trust / change as f32;
-        for (theta, m) in self.theta.iter_mut().zip(m) {
-            *theta += (scale * *m).clamp(-step, step);
-        }
-        self.settle();
-    }
-
     /// Keeps θ inside the bounds and takes it into the average.
     fn settle(&mut self) {
         clamp(&mut self.theta);

@@ -4,10 +4,12 @@ use std::fmt;
 
 use anyhow::Context;
 use serde::{Deserialize, Serialize};
+use steady_common::observation::RewardWeights;
 use steady_sim::initial::Spread;
 use steady_sim::{InitialDistribution, World};
 
 use super::env::Task;
+use super::spectral::{Form, Training};
 
 /// Presets by name.
 const PRESETS: [(&str, &str); 3] = [
@@ -34,21 +36,8 @@ pub enum Evaluator {
     Returns,
     /// Least squares on single transitions of the newest part of the memory: LSTD(0).
     Lstd,
-    /// Smallest Bellman residual over the newest part of the memory.
-    Residual,
     /// Adam on the TD error with twin weights and targets, as SAC does it.
     Gradient,
-}
-
-/// Where the actor's ∂Q/∂θ comes from.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Improvement {
-    /// From compatible features ψ(s, a) = (∂μ/∂θ)ᵀ Σ⁻¹ (a − μ(s)) fitted to the advantages of the newest
-    /// episodes, with φ's value as the baseline.
-    Compatible,
-    /// From φ itself: ∂(wᵀφ)/∂a by automatic differentiation, times ∂a/∂θ.
-    Skills,
 }
 
 /// A training run.
@@ -57,6 +46,9 @@ pub enum Improvement {
 pub struct Config {
     /// World to train in: a shipped one by name, or a file.
     pub world: String,
+    /// What the costs of tilt, velocity, rates and action are multiplied by at the start; they reach
+    /// their full weight in the middle of the run. 1 is no curriculum.
+    pub curriculum: f32,
     /// More worlds, drawn at random around the paper's gap; 0 trains in `world` alone.
     pub random_worlds: usize,
     /// Where episodes begin.
@@ -71,8 +63,7 @@ pub struct Config {
     pub rounds: usize,
     /// Episodes of a round.
     pub episodes: usize,
-    /// Whether episodes come in pairs that begin alike and explore in opposite directions, so that
-    /// what they have in common cancels in the compatible improvement.
+    /// Whether episodes come in pairs that begin alike and explore in opposite directions.
     pub mirrored: bool,
     /// Transitions the memory holds.
     pub replay: usize,
@@ -91,21 +82,21 @@ pub struct Config {
     /// Standard deviation of the noise on s′ in L_feat, relative to s′ itself: without it the
     /// dynamics of a simulator are deterministic and have no spectrum to speak of.
     pub smoothing: f64,
-    /// As the authors' program: L_feat trains μ only.
+    /// How φ depends on the action.
+    pub form: Form,
+    /// How much the error of the returns counts in φ's loss; the paper's method has 0.
+    pub shaping: f64,
+    /// As the authors' program: L_feat trains μ only, and φ learns from the returns alone.
     pub only_mu: bool,
     /// How the linear weights are found.
     pub evaluator: Evaluator,
-    /// Newest transitions that LSTD and the Bellman residual look at.
+    /// Newest transitions that LSTD looks at.
     pub window: usize,
     /// Ridge of the least squares, relative to the features' mean square.
     pub ridge: f64,
-    /// How much of later TD errors an advantage counts: 1 trusts returns, 0 the value.
-    pub lambda: f32,
-    /// Transitions that must follow one for its advantage to count: the value at an episode's end is
-    /// not good enough to judge what has just been done.
+    /// Transitions that must follow one for its return to count: the value at an episode's end is not
+    /// good enough to judge what has just been done.
     pub lookahead: usize,
-    /// Where the actor's gradient comes from.
-    pub improvement: Improvement,
     /// Standard deviations of the exploration's noise at the start, and its entropy's target.
     pub std: [f32; 4],
     /// What the noise is multiplied by in the end; it falls to that by the same factor every round.
@@ -114,9 +105,6 @@ pub struct Config {
     pub std_rate: f64,
     /// Largest change of a gain in a round, as a logarithm.
     pub step: f32,
-    /// Largest change of the mean action in a round (root mean square) along the natural gradient; 0
-    /// follows the plain gradient with Adam instead. For the compatible improvement.
-    pub trust: f32,
     /// How much of the old direction a new one keeps.
     pub momentum: f32,
     /// Evaluate after so many rounds, and keep the best.
@@ -213,10 +201,32 @@ impl Config {
         anyhow::ensure!(self.gamma > 0.0 && self.gamma < 1.0, "`gamma` must lie between 0 and 1");
         anyhow::ensure!(self.hidden > 0 && self.features > 0, "`hidden` and `features` must be at least 1");
         anyhow::ensure!(self.std.iter().all(|s| *s > 0.0), "`std` must be positive");
-        anyhow::ensure!((0.0..=1.0).contains(&self.lambda), "`lambda` must lie in [0, 1]");
+        anyhow::ensure!((0.0..=1.0).contains(&self.curriculum), "`curriculum` must lie in [0, 1]");
+        anyhow::ensure!(self.shaping >= 0.0, "`shaping` must not be negative");
         anyhow::ensure!(self.std_final > 0.0, "`std_final` must be positive");
         anyhow::ensure!((0.0..1.0).contains(&self.momentum), "`momentum` must lie in [0, 1)");
         Ok(())
+    }
+
+    /// How the skills are trained.
+    #[must_use]
+    pub fn training(&self) -> Training {
+        let Self { rate, smoothing, shaping, only_mu, .. } = *self;
+        Training { rate, smoothing, shaping, only_mu }
+    }
+
+    /// The reward's weights when a part `done` of the rounds is done.
+    #[must_use]
+    pub fn weights(&self, done: f32) -> RewardWeights {
+        let full = RewardWeights::PAPER;
+        let part = (self.curriculum + (1.0 - self.curriculum) * 2.0 * done).clamp(0.0, 1.0);
+        RewardWeights {
+            position: full.position,
+            tilt: part * full.tilt,
+            velocity: part * full.velocity,
+            rate: part * full.rate,
+            action: part * full.action,
+        }
     }
 
     /// The task in its worlds.
@@ -248,7 +258,6 @@ impl fmt::Display for Evaluator {
         f.write_str(match self {
             Self::Returns => "returns",
             Self::Lstd => "lstd",
-            Self::Residual => "residual",
             Self::Gradient => "gradient",
         })
     }

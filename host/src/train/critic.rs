@@ -35,22 +35,6 @@ pub fn lstd(phi: &Tensor, next: &Tensor, r: &Tensor, ridge: f64) -> Tensor {
     })
 }
 
-/// Solves for the weights with the smallest Bellman residual E[(φᵀw − γφ′ᵀw − r)²].
-///
-/// Arguments as in [`lstd`]. Exact where the next state and action follow from (s, a), as in a
-/// simulator without noise; there it has no small eigenvalues to fall for.
-pub fn residual(phi: &Tensor, next: &Tensor, r: &Tensor, ridge: f64) -> Tensor {
-    no_grad(|| {
-        let (phi, next, r) = (phi.to_kind(Kind::Double), next.to_kind(Kind::Double), r.to_kind(Kind::Double));
-        let (n, d) = phi.size2().unwrap_or((1, 1));
-        let scale = phi.square().mean_dim(0, true, Kind::Double).sqrt().clamp_min(1e-6);
-        let x = (phi - next) / &scale;
-        let a = x.tr().matmul(&x) / n as f64 + Tensor::eye(d, (Kind::Double, tch::Device::Cpu)) * ridge;
-        let b = x.tr().matmul(&r) / n as f64;
-        (Tensor::linalg_solve(&a, &b, true) / scale.tr()).to_kind(Kind::Float)
-    })
-}
-
 impl Critic {
     /// Zero weights for `width` features.
     #[must_use]

@@ -11,7 +11,8 @@
 use steady_common::gains::GAIN_COUNT;
 use steady_common::law::{self, Memory, Vehicle};
 use steady_common::observation::{OBSERVATION_LEN, RewardWeights, observe, reward};
-use steady_common::{Action, Gains, MAX_MOTOR_THRUST_N, Reference, State, Vec3};
+use steady_common::{Action, Gains, MAX_MOTOR_THRUST_N, Reference, State, Trajectory, Vec3};
+use steady_sim::pilot::Pilot;
 use steady_sim::{Drone, InitialDistribution, Params, Rng};
 
 /// Values beside the observation that the law needs to compute a step again.
@@ -31,8 +32,10 @@ pub struct Task {
     pub worlds: Vec<Params>,
     /// Mass and integral limits the law assumes.
     pub vehicle: Vehicle,
-    /// Where to hover, m.
+    /// Where to hover, or the middle of the path, m.
     pub goal_m: Vec3,
+    /// The path.
+    pub path: Path,
     /// Where episodes begin.
     pub initial: InitialDistribution,
     /// Weights of the reward.
@@ -43,9 +46,27 @@ pub struct Task {
     pub hold: usize,
     /// Discount γ of one physics step.
     pub gamma: f32,
-    /// Whether collected episodes come in pairs: the same beginning, the same random numbers, and
-    /// exploration of opposite sign. What a pair has in common then cancels.
+    /// Whether collected episodes come in pairs that begin alike and explore in opposite directions:
+    /// what a pair has in common then says nothing about the actions. Only a simulator can do that.
     pub mirrored: bool,
+}
+
+/// Which path is flown.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Path {
+    /// Staying at the goal.
+    Hover,
+    /// The figure eight about the goal, entered anywhere.
+    FigureEight,
+}
+
+/// Who flies.
+#[derive(Clone, Copy, Debug)]
+pub enum Flyer<'a> {
+    /// The law with these gains.
+    Law(&'a Gains),
+    /// The built-in PID; needs a world at the control rate.
+    Pid,
 }
 
 /// An instant of a flight: what the learner sees, and what the law must know to be computed again.
@@ -177,6 +198,10 @@ struct Episode {
     world: usize,
     drone: Drone,
     memory: Memory,
+    /// Who flies in place of the law.
+    pilot: Option<Pilot>,
+    /// Time on the path at the beginning, s.
+    start_s: f32,
     last: Action,
     motors: [f32; 4],
     noise: Rng,
@@ -192,7 +217,11 @@ impl Episode {
         let world = index as usize % task.worlds.len().max(1);
         let params = &task.worlds[world];
         let mut drone = Drone::new(params, seed, index);
-        let initial = task.initial.sample(params, task.goal_m, drone.rng());
+        let mut noise = Rng::new(seed, NOISE_STREAM + index);
+        let start_s = if task.path == Path::Hover { 0.0 } else { std::f32::consts::TAU * noise.uniform() };
+        let begin = task.reference(start_s);
+        let mut initial = task.initial.sample(params, begin.position, drone.rng());
+        initial.state.velocity += begin.velocity;
         drone.reset(params, &initial);
         let (hover, weight) = (params.hover_rpm(), params.mass_kg * params.gravity_m_s2);
         let motors = drone.rpm().map(|rpm| {
@@ -203,9 +232,11 @@ impl Episode {
             world,
             drone,
             memory: Memory::default(),
+            pilot: None,
+            start_s,
             last: Action { thrust: motors.iter().sum::<f32>() / 4.0, ..Action::default() },
             motors,
-            noise: Rng::new(seed, NOISE_STREAM + index),
+            noise,
             total: 0.0,
             error: 0.0,
             steps: 0,
@@ -213,16 +244,24 @@ impl Episode {
         }
     }
 
-    fn instant(&self, reference: &Reference) -> Instant {
-        Instant::new(self.drone.perceived(), reference, &self.last, &self.memory, &self.motors)
+    fn reference(&self, task: &Task) -> Reference {
+        task.reference(self.start_s + self.steps as f32 * task.dt_s())
+    }
+
+    fn instant(&self, task: &Task) -> Instant {
+        Instant::new(self.drone.perceived(), &self.reference(task), &self.last, &self.memory, &self.motors)
     }
 
     /// One physics step with an offset to the law's action: the reward.
-    fn step(&mut self, task: &Task, reference: &Reference, gains: &Gains, offset: &[f32; 4]) -> f32 {
+    fn step(&mut self, task: &Task, gains: &Gains, offset: &[f32; 4]) -> f32 {
+        let reference = &self.reference(task);
         let params = &task.worlds[self.world];
         let seen = *self.drone.perceived();
         let mut action =
             law::step(gains, &task.vehicle, &seen, reference, &mut self.memory, params.dt_s).into_array();
+        if let Some(pilot) = &mut self.pilot {
+            action = pilot.order(&seen, reference, params.dt_s).action.into_array();
+        }
         for (a, o) in action.iter_mut().zip(offset) {
             *a += o;
         }
@@ -266,6 +305,7 @@ impl Task {
             worlds,
             vehicle: Vehicle::NOMINAL,
             goal_m: Vec3::Z,
+            path: Path::Hover,
             initial: InitialDistribution::Wide(steady_sim::initial::Spread::default()),
             weights: RewardWeights::PAPER,
             episode_steps: 480,
@@ -281,6 +321,18 @@ impl Task {
         self.worlds.first().map_or(1.0 / 240.0, |w| w.dt_s)
     }
 
+    /// The reference at a time on the path.
+    #[must_use]
+    pub fn reference(&self, time_s: f32) -> Reference {
+        match self.path {
+            Path::Hover => Reference::hover(self.goal_m),
+            Path::FigureEight => {
+                Trajectory::FigureEight { centre: self.goal_m, ramp_s: 0.0, duration_s: f32::INFINITY }
+                    .at(time_s)
+            }
+        }
+    }
+
     /// Flies `episodes` with noise around the law. `std` gives the noise's standard deviations
     /// (four for every episode) from the observations (one row for every episode).
     pub fn collect(
@@ -289,22 +341,43 @@ impl Task {
         episodes: usize,
         seed: u64,
         threads: usize,
+        std: impl FnMut(&[f32]) -> Vec<f32>,
+    ) -> Collection {
+        self.collect_by(Flyer::Law(gains), episodes, seed, threads, std)
+    }
+
+    /// The same, whoever flies.
+    pub fn collect_by(
+        &self,
+        flyer: Flyer<'_>,
+        episodes: usize,
+        seed: u64,
+        threads: usize,
         mut std: impl FnMut(&[f32]) -> Vec<f32>,
     ) -> Collection {
-        let reference = Reference::hover(self.goal_m);
+        let (gains, pilot) = match flyer {
+            Flyer::Law(gains) => (gains, None),
+            // The law goes along for its memory, which is part of the observation.
+            Flyer::Pid => (&Gains::nominal(), Some(Pilot::pid())),
+        };
         type Flown = (Episode, [f32; 4], Option<(Transition, Jacobian)>);
         let mut flown: Vec<Flown> = (0..episodes as u64)
-            .map(|i| (Episode::new(self, seed, if self.mirrored { i / 2 } else { i }), [0.0; 4], None))
+            .map(|i| {
+                (
+                    Episode { pilot, ..Episode::new(self, seed, if self.mirrored { i / 2 } else { i }) },
+                    [0.0; 4],
+                    None,
+                )
+            })
             .collect();
         let mut collection = Collection::default();
         let mut observations = vec![0.0; episodes * OBSERVATION_LEN];
         for _ in 0..self.episode_steps / self.hold.max(1) {
             for (row, (episode, ..)) in observations.chunks_mut(OBSERVATION_LEN).zip(&flown) {
-                row.copy_from_slice(&episode.instant(&reference).observation);
+                row.copy_from_slice(&episode.instant(self).observation);
             }
-            for (i, ((episode, offset, _), std)) in
-                flown.iter_mut().zip(std(&observations).chunks(4)).enumerate()
-            {
+            let std = std(&observations);
+            for (i, ((episode, offset, _), std)) in flown.iter_mut().zip(std.chunks(4)).enumerate() {
                 let sign = if self.mirrored && i % 2 == 1 { -1.0 } else { 1.0 };
                 let (a, b) = episode.noise.normal_pair();
                 let (c, d) = episode.noise.normal_pair();
@@ -313,7 +386,7 @@ impl Task {
                 }
             }
             parallel(threads, &mut flown, |(episode, offset, out)| {
-                *out = (!episode.crashed).then(|| self.transition(episode, &reference, gains, offset));
+                *out = (!episode.crashed).then(|| self.transition(episode, gains, offset));
             });
             for (index, (.., out)) in (0..).zip(&mut flown) {
                 if let Some((transition, jacobian)) = out.take() {
@@ -329,27 +402,27 @@ impl Task {
         collection
     }
 
-    fn transition(
-        &self,
-        episode: &mut Episode,
-        reference: &Reference,
-        gains: &Gains,
-        offset: &[f32; 4],
-    ) -> (Transition, Jacobian) {
-        let from = episode.instant(reference);
+    fn transition(&self, episode: &mut Episode, gains: &Gains, offset: &[f32; 4]) -> (Transition, Jacobian) {
+        let from = episode.instant(self);
         let mut first = [0.0; 4];
         let (mut sum, mut discount) = (0.0, 1.0);
         let mut mean: Jacobian = [[0.0; GAIN_COUNT]; 4];
         let mut flown = 0;
         for k in 0..self.hold {
             let seen = *episode.drone.perceived();
-            let (_, jacobian) =
-                law::jacobian(gains, &self.vehicle, &seen, reference, &episode.memory, self.dt_s());
+            let (_, jacobian) = law::jacobian(
+                gains,
+                &self.vehicle,
+                &seen,
+                &episode.reference(self),
+                &episode.memory,
+                self.dt_s(),
+            );
             for (m, j) in mean.iter_mut().flatten().zip(jacobian.iter().flatten()) {
                 *m += j;
             }
             flown += 1;
-            let r = episode.step(self, reference, gains, offset);
+            let r = episode.step(self, gains, offset);
             if k == 0 {
                 first = episode.last.into_array();
             }
@@ -369,7 +442,7 @@ impl Task {
             action: first,
             offset: *offset,
             reward: sum,
-            to: episode.instant(reference),
+            to: episode.instant(self),
             discount,
         };
         (transition, mean)
@@ -389,7 +462,6 @@ impl Task {
         delta: f32,
         threads: usize,
     ) -> Vec<(Instant, [f32; 4], Jacobian)> {
-        let reference = Reference::hover(self.goal_m);
         let mut flown: Vec<(u64, Vec<_>)> = (0..episodes as u64).map(|i| (i, Vec::new())).collect();
         parallel(threads, &mut flown, |(index, out)| {
             let mut episode = Episode::new(self, seed, *index);
@@ -398,7 +470,7 @@ impl Task {
                     break;
                 }
                 let before = episode.clone();
-                let (t, jacobian) = self.transition(&mut episode, &reference, gains, &[0.0; 4]);
+                let (t, jacobian) = self.transition(&mut episode, gains, &[0.0; 4]);
                 if !(k + *index as usize).is_multiple_of(every.max(1)) {
                     continue;
                 }
@@ -406,13 +478,13 @@ impl Task {
                     let mut e = before.clone();
                     let mut offset = [0.0; 4];
                     offset[i] = d;
-                    let first = self.transition(&mut e, &reference, gains, &offset).0;
+                    let first = self.transition(&mut e, gains, &offset).0;
                     let (mut sum, mut discount) = (first.reward, first.discount);
                     for _ in 0..self.episode_steps {
                         if discount == 0.0 {
                             break;
                         }
-                        let r = e.step(self, &reference, gains, &[0.0; 4]);
+                        let r = e.step(self, gains, &[0.0; 4]);
                         sum += discount * r;
                         discount *= self.gamma;
                     }
@@ -428,13 +500,12 @@ impl Task {
     /// Flies `episodes` without noise.
     #[must_use]
     pub fn evaluate(&self, gains: &Gains, episodes: usize, seed: u64, threads: usize) -> Evaluation {
-        let reference = Reference::hover(self.goal_m);
         let mut flown: Vec<Episode> = Vec::new();
         let mut indices: Vec<(u64, Option<Episode>)> = (0..episodes as u64).map(|i| (i, None)).collect();
         parallel(threads, &mut indices, |(index, out)| {
             let mut episode = Episode::new(self, seed, *index);
             while episode.steps < self.episode_steps && !episode.crashed {
-                episode.step(self, &reference, gains, &[0.0; 4]);
+                episode.step(self, gains, &[0.0; 4]);
             }
             *out = Some(episode);
         });

@@ -3,10 +3,13 @@
 pub mod actor;
 pub mod config;
 pub mod critic;
+pub mod curve;
 pub mod env;
 pub mod nets;
 pub mod oracle;
 pub mod replay;
+pub mod returns;
 pub mod run;
 pub mod spectral;
+pub mod summary;
 pub mod trainer;

@@ -59,18 +59,22 @@ impl Trainable {
         &self.flat
     }
 
-    /// One Adam step (β = 0.9, 0.999) with the gradients of the leaves.
+    /// One Adam step (β = 0.9, 0.999) with the gradients of the leaves, in one pass over the memory.
     pub fn adam(&mut self, gradients: &[Tensor], rate: f64) {
-        no_grad(|| {
-            let g = Tensor::cat(&gradients.iter().map(|g| g.reshape([-1])).collect::<Vec<_>>(), 0);
-            self.steps += 1;
-            let _ = self.first.lerp_(&g, 0.1);
-            let _ = self.second.lerp_(&g.square(), 0.001);
-            let t = i32::try_from(self.steps).unwrap_or(i32::MAX);
-            let (c1, c2) = (1.0 - 0.9_f64.powi(t), 1.0 - 0.999_f64.powi(t));
-            let step = &self.first / ((&self.second / c2).sqrt() + 1e-8);
-            self.flat += step * (-rate / c1);
-        });
+        let gradient =
+            no_grad(|| Tensor::cat(&gradients.iter().map(|g| g.reshape([-1])).collect::<Vec<_>>(), 0));
+        self.steps += 1;
+        let t = i32::try_from(self.steps).unwrap_or(i32::MAX);
+        let (c1, c2) = (1.0 - 0.9_f64.powi(t), 1.0 - 0.999_f64.powi(t));
+        let (step, root) = ((rate / c1) as f32, (1.0 / c2.sqrt()) as f32);
+        let [flat, first, second] = [&mut self.flat, &mut self.first, &mut self.second].map(values_mut);
+        let gradient = gradient.contiguous();
+        let moments = first.iter_mut().zip(second);
+        for ((x, (m, v)), g) in flat.iter_mut().zip(moments).zip(values(&gradient)) {
+            *m += 0.1 * (g - *m);
+            *v += 0.001 * (g * g - *v);
+            *x -= step * *m / (v.sqrt() * root + 1e-8);
+        }
     }
 
     /// Minimises `loss` by one Adam step.
@@ -103,6 +107,33 @@ impl Trainable {
         })?;
         self.steps = saved.get(&format!("{name}.steps"), &[1])?.int64_value(&[0]);
         Ok(())
+    }
+}
+
+/// The numbers of a dense row of `f32` on the CPU.
+#[allow(unsafe_code, reason = "libtorch gives a pointer")]
+fn values(row: &Tensor) -> &[f32] {
+    assert!(row.kind() == Kind::Float && row.is_contiguous() && row.device() == tch::Device::Cpu);
+    // SAFETY: the tensor is contiguous, of this kind and on the CPU, and lives as long as the slice.
+    unsafe { std::slice::from_raw_parts(row.data_ptr().cast(), row.numel()) }
+}
+
+/// The same, to change them.
+#[allow(unsafe_code, reason = "libtorch gives a pointer")]
+fn values_mut(row: &mut Tensor) -> &mut [f32] {
+    assert!(row.kind() == Kind::Float && row.is_contiguous() && row.device() == tch::Device::Cpu);
+    // SAFETY: as in `values`. Views of the memory exist (the leaves), but nothing reads them while
+    // this slice does: libtorch computes only inside its calls.
+    unsafe { std::slice::from_raw_parts_mut(row.data_ptr().cast(), row.numel()) }
+}
+
+/// Minimises `loss` by one Adam step of several networks, with one backward pass.
+pub fn minimise(loss: &Tensor, of: &mut [&mut Trainable], rate: f64) {
+    let leaves: Vec<Tensor> = of.iter().flat_map(|t| t.leaves.iter().map(Tensor::shallow_clone)).collect();
+    let mut gradients = Tensor::run_backward(&[loss], &leaves, false, false).into_iter();
+    for trainable in of {
+        let own: Vec<Tensor> = gradients.by_ref().take(trainable.leaves.len()).collect();
+        trainable.adam(&own, rate);
     }
 }
 

@@ -21,10 +21,11 @@ pub struct Replay {
     s2: Vec<f32>,
     s2_extra: Vec<f32>,
     discount: Vec<f32>,
+    value: Vec<f32>,
 }
 
 /// Names and widths of the columns, in the order of [`Replay::columns`].
-const COLUMNS: [(&str, usize); 8] = [
+const COLUMNS: [(&str, usize); 9] = [
     ("s", OBSERVATION_LEN),
     ("s_extra", EXTRA_LEN),
     ("a", 4),
@@ -33,6 +34,7 @@ const COLUMNS: [(&str, usize); 8] = [
     ("s2", OBSERVATION_LEN),
     ("s2_extra", EXTRA_LEN),
     ("discount", 1),
+    ("value", 1),
 ];
 
 impl Replay {
@@ -47,13 +49,14 @@ impl Replay {
         replay
     }
 
-    fn columns_mut(&mut self) -> [&mut Vec<f32>; 8] {
-        let Self { s, s_extra, a, offset, r, s2, s2_extra, discount, .. } = self;
-        [s, s_extra, a, offset, r, s2, s2_extra, discount]
+    fn columns_mut(&mut self) -> [&mut Vec<f32>; 9] {
+        let Self { s, s_extra, a, offset, r, s2, s2_extra, discount, value, .. } = self;
+        [s, s_extra, a, offset, r, s2, s2_extra, discount, value]
     }
 
-    fn columns(&self) -> [&Vec<f32>; 8] {
-        [&self.s, &self.s_extra, &self.a, &self.offset, &self.r, &self.s2, &self.s2_extra, &self.discount]
+    fn columns(&self) -> [&Vec<f32>; 9] {
+        let Self { s, s_extra, a, offset, r, s2, s2_extra, discount, value, .. } = self;
+        [s, s_extra, a, offset, r, s2, s2_extra, discount, value]
     }
 
     /// Number of transitions in it.
@@ -74,12 +77,12 @@ impl Replay {
         self.pushed
     }
 
-    /// Puts a transition in, in place of the oldest one when the memory is full.
-    pub fn push(&mut self, t: &Transition) {
+    /// Puts a transition and the return from there on in, in place of the oldest when the memory is full.
+    pub fn push(&mut self, t: &Transition, value: f32) {
         let slot = (self.pushed % self.capacity as u64) as usize;
         self.pushed += 1;
-        let (reward, discount) = ([t.reward], [t.discount]);
-        let rows: [&[f32]; 8] = [
+        let (reward, discount, value) = ([t.reward], [t.discount], [value]);
+        let rows: [&[f32]; 9] = [
             &t.from.observation,
             &t.from.extra,
             &t.action,
@@ -88,6 +91,7 @@ impl Replay {
             &t.to.observation,
             &t.to.extra,
             &discount,
+            &value,
         ];
         for (column, row) in self.columns_mut().into_iter().zip(rows) {
             let at = slot * row.len();
@@ -120,6 +124,7 @@ impl Replay {
             a: gather(&self.offset, 4, places),
             r: gather(&self.r, 1, places),
             s2: gather(&self.s2, OBSERVATION_LEN, places),
+            value: gather(&self.value, 1, places),
         }
     }
 

@@ -18,7 +18,9 @@ use crate::tensorboard::EventFile;
 use crate::{files, gains_file};
 
 use super::config::Config;
+use super::curve;
 use super::oracle::{self, Search};
+use super::summary::{self, Summary};
 use super::trainer::{JUDGEMENT_SEED, Metrics, Trainer};
 
 /// What a run folder holds.
@@ -31,7 +33,7 @@ const CHECKPOINT_EVERY: Duration = Duration::from_secs(30);
 /// Learn skills and a policy in a simulated world.
 #[derive(Args, Clone, Debug)]
 pub struct TrainCmd {
-    /// smoke (seconds), quick (minutes) or paper (hours).
+    /// smoke (seconds), quick (minutes) or paper (half an hour).
     #[arg(long, default_value = "quick")]
     preset: String,
     /// World to train in: a shipped one or a file.
@@ -126,6 +128,14 @@ impl TrainCmd {
     }
 
     fn finish(&self, outcomes: &[Outcome]) -> anyhow::Result<()> {
+        if let [first, _, ..] = outcomes {
+            let runs: Vec<PathBuf> = outcomes.iter().map(|o| o.folder.clone()).collect();
+            let folder = first.folder.parent().unwrap_or(Path::new("."));
+            let [svg, png] = curve::draw(folder, &runs, first.nominal_return)?;
+            if !self.json {
+                println!("learning curve over {} seeds: {}, {}", runs.len(), svg.display(), png.display());
+            }
+        }
         if self.json {
             println!("{}", serde_json::to_string_pretty(outcomes)?);
         }
@@ -170,6 +180,14 @@ impl TrainCmd {
             complete: trainer.is_done(),
         };
         files::write(&folder.join("result.json"), &serde_json::to_vec_pretty(&outcome)?)?;
+        if outcome.complete {
+            curve::draw(folder, &[folder.to_owned()], outcome.nominal_return)?;
+            let summary = summary::summarise(&trainer, self.threads)?;
+            summary.save(folder)?;
+            if !self.json {
+                show(&summary);
+            }
+        }
         if !self.json {
             println!(
                 "seed {}: return {:.1} ± {:.1} (nominal gains {:.1}) after {} transitions and {:.0} s; {}",
@@ -183,6 +201,17 @@ impl TrainCmd {
             );
         }
         Ok(outcome)
+    }
+}
+
+/// What the skills are good for, for people.
+fn show(summary: &Summary) {
+    println!(
+        "skills: {} features, effective rank {:.0}, held-out L_feat {:.2}; R² of held-out returns:",
+        summary.features, summary.effective_rank, summary.held_out_loss
+    );
+    for fit in &summary.fits {
+        println!("  {:<14} {:<13} {:.3}", fit.policy, fit.task, fit.r2);
     }
 }
 

@@ -7,30 +7,53 @@
 //! A network ρ(s, a) predicts a transition's reward; it and a constant are appended to φ, so that
 //! the reward is linear in the features as a linear MDP has it.
 
+use serde::{Deserialize, Serialize};
 use steady_common::observation::OBSERVATION_LEN;
 use steady_sim::Rng;
 use tch::{Kind, Tensor};
 
-use super::nets::{Mlp, Normaliser, Saved};
+use super::nets::{Mlp, Normaliser, Saved, Trainable, minimise};
 
 /// Values of an action.
 const ACTION_LEN: i64 = 4;
 
+/// What μ looks at of s′: the errors of position and velocity, roll, pitch and yaw, the rates, and the
+/// integral of the position error. The rest of an observation follows from these or repeats the last
+/// action, whose noise would otherwise fill the spectrum.
+const OUTCOME: [i64; 15] = [0, 1, 2, 7, 8, 9, 10, 11, 12, 13, 14, 15, 20, 21, 22];
+
+/// How φ depends on the action.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Form {
+    /// φ(s, a) = u(s) ⊗ (1, a). A drone's dynamics are affine in its thrust and torques, and so are
+    /// then wᵀφ and its advantages: what a state is worth and what an action adds have weights of
+    /// their own, so that an error in the one does not become a slope of the other.
+    Affine,
+    /// φ is one network of s and a together.
+    Joint,
+}
+
 /// φ, μ, the reward's model, and what normalises their inputs.
 #[derive(Debug)]
 pub struct Skills {
-    /// φ(s, a).
+    /// u(s), or φ(s, a) itself where the form is joint.
     pub phi: Mlp,
     /// μ(s′).
     pub mu: Mlp,
     /// ρ(s, a), the normalised reward.
     pub rho: Mlp,
+    /// Weights of the normalised return in [φ, 1], for the critic's part of φ's loss.
+    pub head: Trainable,
     /// Statistics of observations.
     pub observations: Normaliser,
     /// Statistics of actions.
     pub actions: Normaliser,
     /// Statistics of rewards.
     pub rewards: Normaliser,
+    /// Statistics of returns.
+    pub returns: Normaliser,
+    form: Form,
     features: i64,
 }
 
@@ -45,6 +68,21 @@ pub struct Batch {
     pub r: Tensor,
     /// s′.
     pub s2: Tensor,
+    /// The return from there on as it was flown, a column.
+    pub value: Tensor,
+}
+
+/// How φ and μ are trained.
+#[derive(Clone, Copy, Debug)]
+pub struct Training {
+    /// Learning rate of the networks.
+    pub rate: f64,
+    /// Standard deviation of the noise on s′, relative to s′ itself.
+    pub smoothing: f64,
+    /// How much the error of the returns counts in φ's loss.
+    pub shaping: f64,
+    /// Whether L_feat trains μ only, and φ learns from the returns alone.
+    pub only_mu: bool,
 }
 
 /// Losses of a step.
@@ -54,22 +92,34 @@ pub struct Losses {
     pub feature: f64,
     /// Mean squared error of the normalised reward.
     pub reward: f64,
+    /// Mean squared error of the normalised return.
+    pub value: f64,
 }
 
 impl Skills {
-    /// Skills with random weights.
+    /// Skills with random weights; the number of features is rounded up to what the form can have.
     #[must_use]
-    pub fn new(rng: &mut Rng, hidden: i64, features: i64) -> Self {
+    pub fn new(rng: &mut Rng, form: Form, hidden: i64, features: i64) -> Self {
         let s = OBSERVATION_LEN as i64;
+        let (inputs, outputs, features) = match form {
+            Form::Affine => {
+                let u = (features + ACTION_LEN) / (ACTION_LEN + 1);
+                (s, u, u * (ACTION_LEN + 1))
+            }
+            Form::Joint => (s + ACTION_LEN, features, features),
+        };
         // Products of d features should start of order one.
         let scale = (features as f64).powf(-0.25);
         Self {
-            phi: Mlp::new(rng, s + ACTION_LEN, hidden, features, scale),
-            mu: Mlp::new(rng, s, hidden, features, scale),
+            phi: Mlp::new(rng, inputs, hidden, outputs, scale),
+            mu: Mlp::new(rng, OUTCOME.len() as i64, hidden, features, scale),
             rho: Mlp::new(rng, s + ACTION_LEN, hidden / 2, 1, 0.1),
+            head: Trainable::new(&[Tensor::zeros([features + 1, 1], (Kind::Float, tch::Device::Cpu))]),
             observations: Normaliser::new(s),
             actions: Normaliser::new(ACTION_LEN),
             rewards: Normaliser::new(1),
+            returns: Normaliser::new(1),
+            form,
             features,
         }
     }
@@ -80,49 +130,74 @@ impl Skills {
         self.features + 2
     }
 
-    /// Normalised (s, a).
-    fn pair(&self, s: &Tensor, a: &Tensor) -> Tensor {
-        Tensor::cat(&[self.observations.apply(s), self.actions.apply(a)], 1)
+    /// φ of normalised s and a, one row each.
+    fn phi(&self, s: &Tensor, a: &Tensor) -> Tensor {
+        match self.form {
+            Form::Affine => {
+                let u = self.phi.forward(s);
+                let one = Tensor::ones([a.size()[0], 1], (Kind::Float, tch::Device::Cpu));
+                let factors = Tensor::cat(&[one, a.shallow_clone()], 1);
+                (factors.unsqueeze(2) * u.unsqueeze(1)).flatten(1, 2)
+            }
+            Form::Joint => self.phi.forward(&Tensor::cat(&[s, a], 1)),
+        }
+    }
+
+    /// μ of normalised s′ with noise of a given deviation on it.
+    fn mu(&self, s2: &Tensor, rng: &mut Rng, smoothing: f64) -> Tensor {
+        let seen = s2.index_select(1, &Tensor::from_slice(&OUTCOME));
+        if smoothing == 0.0 {
+            return self.mu.forward(&seen);
+        }
+        let noise = super::nets::normal(rng, &seen.size()) * smoothing;
+        self.mu.forward(&(seen + noise))
     }
 
     /// [φ(s, a), ρ(s, a), 1], one row each.
     pub fn features(&self, s: &Tensor, a: &Tensor) -> Tensor {
-        let x = self.pair(s, a);
-        let rho = self.rho.forward(&x);
+        let (s, a) = (self.observations.apply(s), self.actions.apply(a));
+        let rho = self.rho.forward(&Tensor::cat(&[&s, &a], 1));
         let one = rho.ones_like();
-        Tensor::cat(&[self.phi.forward(&x), rho, one], 1)
+        Tensor::cat(&[self.phi(&s, &a), rho, one], 1)
     }
 
-    /// L_feat of a batch.
-    pub fn loss(&self, batch: &Batch) -> Tensor {
-        let x = self.pair(&batch.s, &batch.a);
-        spectral_loss(&self.phi.forward(&x), &self.mu.forward(&self.observations.apply(&batch.s2)))
+    /// L_feat of a batch, with noise of a given deviation on s′.
+    pub fn loss(&self, batch: &Batch, rng: &mut Rng, smoothing: f64) -> Tensor {
+        let phi = self.phi(&self.observations.apply(&batch.s), &self.actions.apply(&batch.a));
+        spectral_loss(&phi, &self.mu(&self.observations.apply(&batch.s2), rng, smoothing))
     }
 
-    /// One step of Adam on L_feat for φ (unless `only_mu`) and μ, and on the reward's model.
-    pub fn step(&mut self, batch: &Batch, rng: &mut Rng, smoothing: f64, rate: f64, only_mu: bool) -> Losses {
-        let x = self.pair(&batch.s, &batch.a);
-        let phi = self.phi.forward(&x);
-        let phi = if only_mu { phi.detach() } else { phi };
-        let blur = super::nets::normal(rng, &batch.s2.size()) * smoothing;
-        let mu = self.mu.forward(&(self.observations.apply(&batch.s2) + blur));
-        let loss = spectral_loss(&phi, &mu);
-        let trained: Vec<&Tensor> = if only_mu {
-            self.mu.trainable.leaves().iter().collect()
-        } else {
-            self.phi.trainable.leaves().iter().chain(self.mu.trainable.leaves()).collect()
-        };
-        let mut gradients = Tensor::run_backward(&[&loss], &trained, false, false);
-        if only_mu {
-            self.mu.trainable.adam(&gradients, rate);
-        } else {
-            let of_mu = gradients.split_off(self.phi.trainable.leaves().len());
-            self.phi.trainable.adam(&gradients, rate);
-            self.mu.trainable.adam(&of_mu, rate);
+    /// One step of Adam on L_feat for φ and μ, with the returns' error where it shapes φ, and on the
+    /// reward's model.
+    pub fn step(&mut self, batch: &Batch, rng: &mut Rng, how: &Training) -> Losses {
+        let (s, a) = (self.observations.apply(&batch.s), self.actions.apply(&batch.a));
+        let phi = self.phi(&s, &a);
+        let mu = self.mu(&self.observations.apply(&batch.s2), rng, how.smoothing);
+        let feature = spectral_loss(&if how.only_mu { phi.detach() } else { phi.shallow_clone() }, &mu);
+        let mut losses = Losses { feature: feature.double_value(&[]), ..Losses::default() };
+        let mut loss = feature;
+        if how.shaping > 0.0 {
+            let w = &self.head.leaves()[0];
+            let value = phi.matmul(&w.narrow(0, 0, self.features)) + w.get(self.features);
+            let error = (value - self.returns.apply(&batch.value)).square().mean(Kind::Float);
+            losses.value = error.double_value(&[]);
+            loss += error * how.shaping;
         }
-        let error = (self.rho.forward(&x) - self.rewards.apply(&batch.r)).square().mean(Kind::Float);
-        self.rho.trainable.minimise(&error, rate);
-        Losses { feature: loss.double_value(&[]), reward: error.double_value(&[]) }
+        let phi_learns = !how.only_mu || how.shaping > 0.0;
+        let mut trained = vec![&mut self.mu.trainable];
+        if phi_learns {
+            trained.push(&mut self.phi.trainable);
+        }
+        if how.shaping > 0.0 {
+            trained.push(&mut self.head);
+        }
+        minimise(&loss, &mut trained, how.rate);
+        let error = (self.rho.forward(&Tensor::cat(&[&s, &a], 1)) - self.rewards.apply(&batch.r))
+            .square()
+            .mean(Kind::Float);
+        self.rho.trainable.minimise(&error, how.rate);
+        losses.reward = error.double_value(&[]);
+        losses
     }
 
     /// Everything a checkpoint must hold, by name.
@@ -131,9 +206,11 @@ impl Skills {
         let mut all = self.phi.trainable.saved("phi");
         all.extend(self.mu.trainable.saved("mu"));
         all.extend(self.rho.trainable.saved("rho"));
+        all.extend(self.head.saved("head"));
         all.extend(self.observations.saved("observations"));
         all.extend(self.actions.saved("actions"));
         all.extend(self.rewards.saved("rewards"));
+        all.extend(self.returns.saved("returns"));
         all
     }
 
@@ -145,9 +222,11 @@ impl Skills {
         self.phi.trainable.restore("phi", saved)?;
         self.mu.trainable.restore("mu", saved)?;
         self.rho.trainable.restore("rho", saved)?;
+        self.head.restore("head", saved)?;
         self.observations.restore("observations", saved)?;
         self.actions.restore("actions", saved)?;
-        self.rewards.restore("rewards", saved)
+        self.rewards.restore("rewards", saved)?;
+        self.returns.restore("returns", saved)
     }
 }
 

@@ -14,12 +14,13 @@ use steady_sim::Rng;
 use tch::{Kind, Tensor, no_grad};
 
 use super::actor::{self, Actor, Twins};
-use super::config::{Config, Evaluator, Improvement};
+use super::config::{Config, Evaluator};
 use super::critic::{self, Critic};
-use super::env::{Collection, Evaluation, Jacobian, Task};
+use super::env::{Collection, Evaluation, Task, Transition};
 use super::nets::Saved;
 use super::oracle::{Theta, gains_of};
 use super::replay::Replay;
+use super::returns::{Returns, Rows, r_squared};
 use super::spectral::{Losses, Skills};
 
 /// Random numbers of evaluations during training, apart from every training seed.
@@ -28,8 +29,6 @@ const EVALUATION_SEED: u64 = 0xe7a1_0001;
 pub const JUDGEMENT_SEED: u64 = 0xe7a1_0002;
 /// States of a step of the deviation's network.
 const EXPLORE_BATCH: usize = 1024;
-/// Ridge of the compatible features' least squares, relative to their mean square.
-const RIDGE: f64 = 1e-4;
 /// How fast the targets of gradient steps follow.
 const TARGET_RATE: f64 = 0.005;
 
@@ -48,7 +47,7 @@ pub struct Metrics {
     pub loss_feature: f64,
     /// Squared error of the reward's model, relative.
     pub loss_reward: f64,
-    /// Part of the returns' variance that the value explains, on episodes it was not fitted to.
+    /// Part of the returns' variance that Q explains, on episodes it was not fitted to.
     pub value_r2: f64,
     /// Entropy above its target.
     pub entropy: f64,
@@ -105,50 +104,6 @@ pub struct Trainer {
     pub gradient: [f32; GAIN_COUNT],
 }
 
-/// Transitions of a collection grouped by episode, with their returns.
-struct Returns {
-    /// Transitions until the episode's end, this one included.
-    ahead: Vec<usize>,
-    /// Discounted reward until the episode's end.
-    partial: Vec<f32>,
-    /// Discount until there.
-    discount: Vec<f32>,
-    /// Index of the episode's last transition.
-    last: Vec<usize>,
-}
-
-impl Returns {
-    fn new(collection: &Collection) -> Self {
-        let n = collection.transitions.len();
-        let episodes = collection.episodes.iter().max().map_or(0, |e| *e as usize + 1);
-        let mut ahead: Vec<Option<(f32, f32, usize, usize)>> = vec![None; episodes];
-        let mut returns =
-            Self { ahead: vec![0; n], partial: vec![0.0; n], discount: vec![0.0; n], last: vec![0; n] };
-        for (i, (t, &episode)) in collection.transitions.iter().zip(&collection.episodes).enumerate().rev() {
-            let (sum, discount, last, count) = match ahead[episode as usize] {
-                Some((sum, discount, last, count)) => {
-                    (t.reward + t.discount * sum, t.discount * discount, last, count + 1)
-                }
-                None => (t.reward, t.discount, i, 1),
-            };
-            ahead[episode as usize] = Some((sum, discount, last, count));
-            returns.ahead[i] = count;
-            (returns.partial[i], returns.discount[i], returns.last[i]) = (sum, discount, last);
-        }
-        returns
-    }
-
-    /// Transitions whose consequences are known: `lookahead` more follow, or a crash.
-    fn known(&self, lookahead: usize) -> Vec<usize> {
-        let known = |i: &usize| self.ahead[*i] > lookahead || self.discount[*i] == 0.0;
-        (0..self.ahead.len()).filter(known).collect()
-    }
-}
-
-fn column(values: &[f32]) -> Tensor {
-    Tensor::from_slice(values).view([-1, 1])
-}
-
 impl Trainer {
     /// A new run.
     ///
@@ -159,7 +114,7 @@ impl Trainer {
         crate::torch::set_threads(1);
         let task = config.task()?;
         let mut rng = Rng::new(seed, 0x7472_6169);
-        let skills = Skills::new(&mut rng, config.hidden, config.features);
+        let skills = Skills::new(&mut rng, config.form, config.hidden, config.features);
         let critic = Critic::new(skills.width());
         let actor = Actor::new(&mut rng, 64, &config.std, 0.1);
         let replay = Replay::new(config.replay);
@@ -229,25 +184,51 @@ impl Trainer {
 
     /// Flies episodes with noise, remembers them, and updates the inputs' statistics.
     fn collect(&mut self) -> Collection {
-        let done = self.round as f64 / self.config.rounds as f64;
-        self.actor.log_scale = done * f64::from(self.config.std_final).ln();
+        let done = self.round as f32 / self.config.rounds as f32;
+        self.actor.log_scale = f64::from(done * self.config.std_final.ln());
+        let task = Task { weights: self.config.weights(done), ..self.task.clone() };
         let (actor, skills) = (&self.actor, &self.skills);
         // Unlike any other round's or seed's.
         let seed = self.seed.wrapping_mul(0x0100_0000).wrapping_add(self.round as u64);
         let collection =
-            self.task.collect(&actor.gains(), self.config.episodes, seed, self.threads, |observations| {
+            task.collect(&actor.gains(), self.config.episodes, seed, self.threads, |observations| {
                 let s = Tensor::from_slice(observations).view([-1, OBSERVATION_LEN as i64]);
                 let std = no_grad(|| actor.deviation(&skills.observations, &s).reshape([-1]));
                 Vec::<f32>::try_from(std).unwrap_or_default()
             });
-        for transition in &collection.transitions {
-            self.replay.push(transition);
+        let values = no_grad(|| self.values(&collection));
+        for (transition, value) in collection.transitions.iter().zip(values) {
+            self.replay.push(transition, value);
         }
         let batch = self.replay.batch(&self.replay.newest(collection.transitions.len()));
         self.skills.observations.update(&batch.s);
         self.skills.actions.update(&batch.a);
         self.skills.rewards.update(&batch.r);
+        self.skills.returns.update(&batch.value);
         collection
+    }
+
+    /// Returns as they were flown, with the value that is known so far at the episodes' ends.
+    fn values(&self, collection: &Collection) -> Vec<f32> {
+        let Returns { partial, discount, last, .. } = Returns::new(collection);
+        let ends = if self.round == 0 {
+            let mean = |f: fn(&Transition) -> f32| {
+                collection.transitions.iter().map(f).sum::<f32>() / collection.transitions.len().max(1) as f32
+            };
+            vec![mean(|t| t.reward) / (1.0 - mean(|t| t.discount)); partial.len()]
+        } else {
+            let ends: Vec<f32> =
+                last.iter().flat_map(|&i| collection.transitions[i].to.observation).collect();
+            let ends = Tensor::from_slice(&ends).view([-1, OBSERVATION_LEN as i64]);
+            let none = Tensor::zeros([partial.len() as i64, 4], (Kind::Float, tch::Device::Cpu));
+            let values = actor::q(&self.skills, &self.critic, self.twins(), &ends, &none);
+            Vec::<f32>::try_from(values.reshape([-1])).unwrap_or_default()
+        };
+        partial.iter().zip(discount).zip(ends).map(|((p, d), v)| p + d * v).collect()
+    }
+
+    fn twins(&self) -> Twins {
+        if self.config.evaluator == Evaluator::Gradient { Twins::Min } else { Twins::Mean }
     }
 
     /// Gradient steps on L_feat and the reward's model, and on w where it learns by gradient.
@@ -258,7 +239,7 @@ impl Trainer {
         for _ in 0..updates {
             let places = self.replay.draw(&mut self.rng, c.batch);
             let batch = self.replay.batch(&places);
-            losses = self.skills.step(&batch, &mut self.rng, c.smoothing, c.rate, c.only_mu);
+            losses = self.skills.step(&batch, &mut self.rng, &c.training());
             if c.evaluator == Evaluator::Gradient {
                 let (phi, next) = no_grad(|| {
                     let next = self.skills.features(&batch.s2, &batch.a.zeros_like());
@@ -270,23 +251,32 @@ impl Trainer {
         losses
     }
 
-    /// Finds w for the present gains; returns R² of the value on held-out episodes' returns.
+    /// Finds w for the present gains; returns R² of Q on held-out episodes' returns.
     fn evaluate_policy(&mut self, collection: &Collection) -> f64 {
+        let rows = Rows::new(&self.skills, collection);
         match self.config.evaluator {
-            Evaluator::Returns => self.fit_returns(collection),
-            Evaluator::Lstd => self.fit_transitions(critic::lstd),
-            Evaluator::Residual => self.fit_transitions(critic::residual),
+            Evaluator::Returns => {
+                let fit = |parity| {
+                    let Rows { phi, ends, r, .. } = rows.of(collection, parity, self.config.lookahead);
+                    critic::lstd(&phi, &ends, &r, self.config.ridge)
+                };
+                self.critic.set(&no_grad(|| Tensor::cat(&[fit(0), fit(1)], 1)));
+            }
+            Evaluator::Lstd => self.fit_transitions(),
             Evaluator::Gradient => {}
         }
-        let (targets, values) = no_grad(|| self.targets(collection));
-        let error = (&targets - values).square().mean(Kind::Double).double_value(&[]);
-        let spread = targets.to_kind(Kind::Double).var(false).double_value(&[]);
-        1.0 - error / spread.max(1e-12)
+        let errors = [0, 1].map(|parity: u32| {
+            // By the twin that does not know these episodes.
+            let Rows { phi, ends, r, .. } = rows.of(collection, 1 - parity, self.config.lookahead);
+            let w = self.critic.w().narrow(1, i64::from(parity), 1);
+            no_grad(|| r_squared(&(r + ends.matmul(&w)), &phi.matmul(&w)))
+        });
+        errors.iter().sum::<f64>() / 2.0
     }
 
     /// Closed-form weights from single transitions of the newest part of the memory, one half for
     /// each twin.
-    fn fit_transitions(&mut self, solve: impl Fn(&Tensor, &Tensor, &Tensor, f64) -> Tensor) {
+    fn fit_transitions(&mut self) {
         let places = self.replay.newest(self.config.window);
         let fit = |parity: usize| {
             let half: Vec<usize> =
@@ -294,123 +284,23 @@ impl Trainer {
             let batch = self.replay.batch(&half);
             let phi = self.skills.features(&batch.s, &batch.a);
             let next = self.skills.features(&batch.s2, &batch.a.zeros_like()) * self.replay.discounts(&half);
-            solve(&phi, &next, &batch.r, self.config.ridge)
+            critic::lstd(&phi, &next, &batch.r, self.config.ridge)
         };
         let w = no_grad(|| Tensor::cat(&[fit(0), fit(1)], 1));
         self.critic.set(&w);
     }
 
-    /// Closed-form weights from the newest episodes' returns: the first twin knows every other pair
-    /// of episodes, the second those in between.
-    fn fit_returns(&mut self, collection: &Collection) {
-        let returns = Returns::new(collection);
-        let places = self.replay.newest(collection.transitions.len());
-        let w = no_grad(|| {
-            let batch = self.replay.batch(&places);
-            let none = batch.a.zeros_like();
-            let here = self.skills.features(&batch.s, &none);
-            let ends: Vec<usize> = returns.last.iter().map(|&i| places[i]).collect();
-            let ends = self.skills.features(&self.replay.batch(&ends).s2, &none) * column(&returns.discount);
-            let r = column(&returns.partial);
-            let fit = |parity: u32| {
-                let rows: Vec<i64> = (0..)
-                    .zip(&collection.episodes)
-                    .filter(|(_, e)| **e / 2 % 2 == parity)
-                    .map(|(i, _)| i)
-                    .collect();
-                let rows = Tensor::from_slice(&rows);
-                let pick = |t: &Tensor| t.index_select(0, &rows);
-                critic::lstd(&pick(&here), &pick(&ends), &pick(&r), self.config.ridge)
-            };
-            Tensor::cat(&[fit(0), fit(1)], 1)
-        });
-        self.critic.set(&w);
-    }
-
-    /// Returns of the newest transitions, and their states' values, by the twin that does not know
-    /// the episode.
-    fn targets(&self, collection: &Collection) -> (Tensor, Tensor) {
-        let returns = Returns::new(collection);
-        let places = self.replay.newest(collection.transitions.len());
-        let batch = self.replay.batch(&places);
-        let none = batch.a.zeros_like();
-        let other: Vec<i64> = collection.episodes.iter().map(|e| i64::from((e / 2 + 1) % 2)).collect();
-        let other = Tensor::from_slice(&other).view([-1, 1]);
-        let value = |s: &Tensor| {
-            let s = self.critic.values(&self.skills.features(s, &none));
-            s.gather(1, &other, false)
-        };
-        let ends: Vec<usize> = returns.last.iter().map(|&i| places[i]).collect();
-        let ends = value(&self.replay.batch(&ends).s2);
-        (column(&returns.partial) + column(&returns.discount) * ends, value(&batch.s))
-    }
-
-    /// Advantages of the newest transitions, by the twin that does not know the episode: sums of TD
-    /// errors that fade by γλ (Schulman's generalised advantages).
-    fn advantages(&self, collection: &Collection) -> Vec<f32> {
-        let places = self.replay.newest(collection.transitions.len());
-        let batch = self.replay.batch(&places);
-        let none = batch.a.zeros_like();
-        let other: Vec<i64> = collection.episodes.iter().map(|e| i64::from((e / 2 + 1) % 2)).collect();
-        let other = Tensor::from_slice(&other).view([-1, 1]);
-        let value = |s: &Tensor| {
-            let values = self.critic.values(&self.skills.features(s, &none)).gather(1, &other, false);
-            Vec::<f32>::try_from(values.reshape([-1])).unwrap_or_default()
-        };
-        let (here, next) = (value(&batch.s), value(&batch.s2));
-        let episodes = collection.episodes.iter().max().map_or(0, |e| *e as usize + 1);
-        let mut ahead = vec![0.0_f32; episodes];
-        let mut advantages = vec![0.0; here.len()];
-        for (i, t) in collection.transitions.iter().enumerate().rev() {
-            let later = &mut ahead[collection.episodes[i] as usize];
-            *later = t.reward + t.discount * (next[i] + self.config.lambda * *later) - here[i];
-            advantages[i] = *later;
-        }
-        advantages
-    }
-
     /// Moves the gains up Q, then trains the deviation; returns the entropy above its target.
     fn improve(&mut self, collection: &Collection) -> f64 {
         let gains = self.actor.gains();
+        let twins = self.twins();
         let places = self.replay.newest(collection.transitions.len());
-        let twins = if self.config.evaluator == Evaluator::Gradient { Twins::Min } else { Twins::Mean };
+        let batch = self.replay.batch(&places);
+        let none = batch.a.zeros_like();
+        let dq_da = actor::action_gradient(&self.skills, &self.critic, twins, &batch.s, &none);
+        self.gradient = actor::gain_gradient(&dq_da, &collection.jacobians, &gains);
         let left = 1.0 - self.round as f32 / self.config.rounds as f32;
-        let step = self.config.step * (0.1 + 0.9 * left);
-        match self.config.improvement {
-            Improvement::Compatible => {
-                let advantages = no_grad(|| self.advantages(collection));
-                let mut rows = Returns::new(collection).known(self.config.lookahead);
-                if self.task.mirrored {
-                    rows = pairs(collection, &rows);
-                }
-                let ascent = compatible_gradient(collection, &advantages, &rows, self.task.mirrored, &gains);
-                self.gradient = ascent.gradient;
-                if self.config.trust > 0.0 {
-                    let trust = self.config.trust * (0.1 + 0.9 * left);
-                    self.actor.climb_naturally(
-                        &ascent.natural,
-                        &ascent.metric,
-                        trust,
-                        step,
-                        self.config.momentum,
-                    );
-                } else {
-                    self.actor.climb(&ascent.gradient, step, self.config.momentum);
-                }
-            }
-            Improvement::Skills => {
-                let batch = self.replay.batch(&places);
-                let dq = actor::action_gradient(
-                    &self.skills,
-                    &self.critic,
-                    twins,
-                    &batch.s,
-                    &batch.a.zeros_like(),
-                );
-                let gradient = actor::gain_gradient(&dq, &collection.jacobians, &gains);
-                self.actor.climb(&gradient, step, self.config.momentum);
-            }
-        }
+        self.actor.climb(&self.gradient, self.config.step * (0.1 + 0.9 * left), self.config.momentum);
         let few: Vec<usize> =
             places.iter().copied().step_by(places.len().div_ceil(EXPLORE_BATCH).max(1)).collect();
         let batch = self.replay.batch(&few);
@@ -484,71 +374,4 @@ impl Trainer {
         };
         restore().with_context(|| format!("cannot use the checkpoint {}", path.display()))
     }
-}
-
-/// Those of the rows that stand beside their mirror image (episodes 2k and 2k + 1, the same time).
-fn pairs(collection: &Collection, rows: &[usize]) -> Vec<usize> {
-    let episode = |i: usize| collection.episodes[i];
-    let is_pair = |w: &&[usize]| matches!(**w, [a, b] if b == a + 1 && episode(a) % 2 == 0 && episode(b) == episode(a) + 1);
-    rows.windows(2).filter(is_pair).flatten().copied().collect()
-}
-
-/// Directions in which Q grows.
-#[derive(Debug)]
-pub struct Ascent {
-    /// ∂J/∂θ.
-    pub gradient: [f32; GAIN_COUNT],
-    /// ω, the natural gradient: per change of the action instead of per change of θ.
-    pub natural: [f32; GAIN_COUNT],
-    /// E[(∂μ/∂θ)ᵀ(∂μ/∂θ)], the mean square change of the action for a change of θ.
-    pub metric: Tensor,
-}
-
-/// ∂J/∂θ from compatible features: A(s, a) ≈ ωᵀψ with ψ = (∂μ/∂θ)ᵀ(a − μ(s)) by least squares over the
-/// given rows, so that ∂Q/∂a = (∂μ/∂θ) ω, and the gradient is E[(∂μ/∂θ)ᵀ ∂Q/∂a].
-pub fn compatible_gradient(
-    collection: &Collection,
-    advantages: &[f32],
-    rows: &[usize],
-    mirrored: bool,
-    gains: &Gains,
-) -> Ascent {
-    let n = GAIN_COUNT;
-    let k = gains.to_array();
-    let scaled = |&i: &usize| -> Jacobian {
-        collection.jacobians[i].map(|row| std::array::from_fn(|i| row[i] * k[i]))
-    };
-    let jacobians: Vec<Jacobian> = rows.iter().map(scaled).collect();
-    let count = jacobians.len() as i64;
-    let j = Tensor::from_slice(&jacobians.concat().concat()).view([count, 4, n as i64]).to_kind(Kind::Double);
-    let offsets: Vec<f32> = rows.iter().flat_map(|&i| collection.transitions[i].offset).collect();
-    let offsets = Tensor::from_slice(&offsets).view([count, 1, 4]).to_kind(Kind::Double);
-    let advantages: Vec<f32> = rows.iter().map(|&i| advantages[i]).collect();
-    let psi = offsets.matmul(&j).view([count, n as i64]);
-    let a = column(&advantages).to_kind(Kind::Double);
-    // Half the difference of a pair.
-    let odd = |t: Tensor| {
-        let halves = t.view([count / 2, 2, -1]);
-        (halves.select(1, 0) - halves.select(1, 1)) * 0.5
-    };
-    let (psi, a) = if mirrored { (odd(psi), odd(a)) } else { (psi, a) };
-    // A crash is worth hundreds of ordinary advantages: it may count as much as the largest of these.
-    let spread = a.abs().mean(Kind::Double).double_value(&[]);
-    let a = a.clamp(-5.0 * spread, 5.0 * spread);
-    let a = &a - a.mean(Kind::Double);
-    let samples = psi.size().first().copied().unwrap_or(1) as f64;
-    let square = psi.tr().matmul(&psi) / samples;
-    let ridge = square.trace().double_value(&[]) / n as f64 * RIDGE;
-    let square = square + Tensor::eye(n as i64, (Kind::Double, tch::Device::Cpu)) * ridge.max(1e-12);
-    let omega = Tensor::linalg_solve(&square, &(psi.tr().matmul(&a) / samples), true);
-    let flat = j.view([count * 4, n as i64]);
-    let metric = flat.tr().matmul(&flat) / count as f64;
-    let row = |t: &Tensor| {
-        let mut out = [0.0; GAIN_COUNT];
-        for (o, x) in out.iter_mut().zip(Vec::<f64>::try_from(t.reshape([-1])).unwrap_or_default()) {
-            *o = x as f32;
-        }
-        out
-    };
-    Ascent { gradient: row(&metric.matmul(&omega)), natural: row(&omega), metric }
 }

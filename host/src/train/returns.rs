@@ -1,0 +1,108 @@
+//! Monte-Carlo returns of collected episodes, and what the critic's weights are fitted to.
+
+use steady_common::observation::OBSERVATION_LEN;
+use tch::{Kind, Tensor, no_grad};
+
+use super::env::{Collection, Transition};
+use super::spectral::Skills;
+
+/// Returns further from the mean than so many mean deviations count as that far.
+const OUTLIER: f64 = 6.0;
+
+/// Returns of a collection's transitions within their episodes.
+#[derive(Debug, Default)]
+pub struct Returns {
+    /// Transitions of the episode that follow.
+    pub ahead: Vec<usize>,
+    /// Discounted reward until the episode's end.
+    pub partial: Vec<f32>,
+    /// Discount until there.
+    pub discount: Vec<f32>,
+    /// Index of the episode's last transition.
+    pub last: Vec<usize>,
+}
+
+impl Returns {
+    /// Of a collection.
+    #[must_use]
+    pub fn new(collection: &Collection) -> Self {
+        let n = collection.transitions.len();
+        let episodes = collection.episodes.iter().max().map_or(0, |e| *e as usize + 1);
+        let mut ahead: Vec<Option<(f32, f32, usize, usize)>> = vec![None; episodes];
+        let mut returns =
+            Self { ahead: vec![0; n], partial: vec![0.0; n], discount: vec![0.0; n], last: vec![0; n] };
+        for (i, (t, &episode)) in collection.transitions.iter().zip(&collection.episodes).enumerate().rev() {
+            let (sum, discount, last, count) = match ahead[episode as usize] {
+                Some((sum, discount, last, count)) => {
+                    (t.reward + t.discount * sum, t.discount * discount, last, count + 1)
+                }
+                None => (t.reward, t.discount, i, 0),
+            };
+            ahead[episode as usize] = Some((sum, discount, last, count));
+            returns.ahead[i] = count;
+            (returns.partial[i], returns.discount[i], returns.last[i]) = (sum, discount, last);
+        }
+        returns
+    }
+}
+
+/// What the weights are fitted to: Q(s, a) = r + ends · w, one row for every transition.
+#[derive(Debug)]
+pub struct Rows {
+    /// φ(s, a).
+    pub phi: Tensor,
+    /// φ at the end of the episode, discounted.
+    pub ends: Tensor,
+    /// The reward until there.
+    pub r: Tensor,
+    returns: Returns,
+}
+
+impl Rows {
+    /// Of a collection.
+    #[must_use]
+    pub fn new(skills: &Skills, collection: &Collection) -> Self {
+        let returns = Returns::new(collection);
+        let rows = |of: &dyn Fn(usize) -> Vec<f32>| {
+            let values: Vec<f32> = (0..collection.transitions.len()).flat_map(of).collect();
+            Tensor::from_slice(&values).view([collection.transitions.len() as i64, -1])
+        };
+        let at = |i: usize| -> &Transition { &collection.transitions[i] };
+        let s = rows(&|i| at(i).from.observation.to_vec());
+        let a = rows(&|i| at(i).offset.to_vec());
+        let ends = rows(&|i| at(returns.last[i]).to.observation.to_vec());
+        debug_assert_eq!(s.size()[1], OBSERVATION_LEN as i64);
+        // A crash is worth hundreds of ordinary differences; a few would decide the whole fit.
+        let r = column(&returns.partial);
+        let mean = r.mean(Kind::Float);
+        let limit = (&r - &mean).abs().mean(Kind::Float) * OUTLIER;
+        let r = (&r - &mean).minimum(&limit).maximum(&-limit) + mean;
+        let (phi, ends) = no_grad(|| (skills.features(&s, &a), skills.features(&ends, &a.zeros_like())));
+        Self { phi, ends: ends * column(&returns.discount), r, returns }
+    }
+
+    /// The rows of every other pair of episodes that have `lookahead` more behind them, or a crash.
+    #[must_use]
+    pub fn of(&self, collection: &Collection, parity: u32, lookahead: usize) -> Self {
+        let known = |i: usize| self.returns.ahead[i] >= lookahead || self.returns.discount[i] == 0.0;
+        let rows: Vec<i64> = (0..)
+            .zip(&collection.episodes)
+            .filter(|(i, e)| **e / 2 % 2 == parity && known(*i))
+            .map(|(i, _)| i as i64)
+            .collect();
+        let rows = Tensor::from_slice(&rows);
+        let pick = |t: &Tensor| t.index_select(0, &rows);
+        Self { phi: pick(&self.phi), ends: pick(&self.ends), r: pick(&self.r), returns: Returns::default() }
+    }
+}
+
+/// Part of the truth's variance that a prediction explains.
+pub fn r_squared(truth: &Tensor, prediction: &Tensor) -> f64 {
+    let error = (truth - prediction).square().mean(Kind::Double).double_value(&[]);
+    let spread = truth.to_kind(Kind::Double).var(false).double_value(&[]);
+    1.0 - error / spread.max(1e-12)
+}
+
+fn column(values: &[f32]) -> Tensor {
+    Tensor::from_slice(values).view([-1, 1])
+}

@@ -1,0 +1,177 @@
+//! What the skills are good for: their spectrum, and how well they represent the returns of policies
+//! they were not trained on (the paper's claim that skills transfer between tasks).
+
+use std::path::Path as FilePath;
+
+use serde::Serialize;
+use steady_common::Gains;
+use steady_common::gains::GAIN_COUNT;
+use steady_common::observation::OBSERVATION_LEN;
+use steady_sim::pilot::CONTROL_HZ;
+use steady_sim::{Rng, World};
+use tch::{Kind, no_grad};
+
+use crate::plot::{Chart, Series};
+
+use super::critic;
+use super::env::{Collection, Flyer, Path, Task};
+use super::oracle::gains_of;
+use super::replay::Replay;
+use super::returns::{Rows, r_squared};
+use super::trainer::Trainer;
+
+/// Episodes that a policy's returns are taken from, and the transitions they may have in all; the
+/// weights see every other pair of episodes.
+const EPISODES: usize = 512;
+const TRANSITIONS: usize = 62_000;
+/// Episodes last so many times those of the training, and the first third of each is looked at: its
+/// returns are then known but for a small rest.
+const LONGER: usize = 3;
+/// Random numbers of these flights, apart from every training seed.
+const SEED: u64 = 0x5ca1_ab1e;
+/// Largest change of a random policy's gains, as a logarithm.
+const RANDOM_GAINS: f32 = 0.5;
+
+/// What is known about the skills of a run.
+#[derive(Clone, Debug, Serialize)]
+pub struct Summary {
+    /// Number of features.
+    pub features: i64,
+    /// exp of the entropy of the normalised spectrum of E φφᵀ.
+    pub effective_rank: f64,
+    /// L_feat on transitions that were not trained on.
+    pub held_out_loss: f64,
+    /// How well wᵀφ represents the returns of policies.
+    pub fits: Vec<Fit>,
+    /// Eigenvalues of E φφᵀ, largest first, as parts of their sum.
+    pub spectrum: Vec<f64>,
+}
+
+/// How well the skills represent the returns of one policy in one task.
+#[derive(Clone, Debug, Serialize)]
+pub struct Fit {
+    /// Who flies.
+    pub policy: &'static str,
+    /// What.
+    pub task: &'static str,
+    /// Part of the variance of Monte-Carlo returns that wᵀφ explains, on episodes w was not fitted to.
+    pub r2: f64,
+    /// Part of the episodes that crashed.
+    pub crashed: f64,
+}
+
+/// Flies other policies with noise and fits their returns with the run's skills, which stay as they are.
+///
+/// # Errors
+/// When the run's world cannot be had.
+pub fn summarise(trainer: &Trainer, threads: usize) -> anyhow::Result<Summary> {
+    let mut rng = Rng::new(SEED, 0);
+    let random =
+        gains_of(&std::array::from_fn::<f32, GAIN_COUNT, _>(|_| rng.between(-RANDOM_GAINS, RANDOM_GAINS)));
+    let (learned, nominal) = (trainer.best_gains(), Gains::nominal());
+    let hover = long(&trainer.task);
+    let eight = Task { path: Path::FigureEight, ..hover.clone() };
+    let pid = at_control_rate(trainer, &hover)?;
+    let flights: [(&str, &str, &Task, Flyer<'_>); 7] = [
+        ("learned gains", "hover", &hover, Flyer::Law(&learned)),
+        ("nominal gains", "hover", &hover, Flyer::Law(&nominal)),
+        ("random gains", "hover", &hover, Flyer::Law(&random)),
+        ("built-in PID", "hover", &pid, Flyer::Pid),
+        ("learned gains", "figure eight", &eight, Flyer::Law(&learned)),
+        ("nominal gains", "figure eight", &eight, Flyer::Law(&nominal)),
+        ("random gains", "figure eight", &eight, Flyer::Law(&random)),
+    ];
+    let std = trainer.config.std;
+    let mut fits = Vec::new();
+    let mut spectrum = Vec::new();
+    let mut held_out_loss = f64::NAN;
+    for (policy, task_name, task, flyer) in flights {
+        let episodes = (TRANSITIONS * task.hold / task.episode_steps.max(1)).clamp(8, EPISODES);
+        let flown = task.collect_by(flyer, episodes, SEED, threads, |observations| {
+            (0..observations.len() / OBSERVATION_LEN).flat_map(|_| std).collect()
+        });
+        if fits.is_empty() {
+            held_out_loss = loss(trainer, &flown, &mut rng);
+        }
+        let rows = Rows::new(&trainer.skills, &flown);
+        if spectrum.is_empty() {
+            spectrum = eigenvalues(&rows, trainer.skills.width() - 2);
+        }
+        let lookahead = task.episode_steps / task.hold.max(1) * (LONGER - 1) / LONGER;
+        let (known, new) = (rows.of(&flown, 0, lookahead), rows.of(&flown, 1, lookahead));
+        let w = critic::lstd(&known.phi, &known.ends, &known.r, trainer.config.ridge);
+        let r2 = no_grad(|| r_squared(&(&new.r + new.ends.matmul(&w)), &new.phi.matmul(&w)));
+        fits.push(Fit { policy, task: task_name, r2, crashed: flown.crashed });
+    }
+    let effective_rank = (-spectrum.iter().filter(|p| **p > 0.0).map(|p| p * p.ln()).sum::<f64>()).exp();
+    Ok(Summary { features: trainer.skills.width() - 2, effective_rank, held_out_loss, fits, spectrum })
+}
+
+fn long(task: &Task) -> Task {
+    Task { episode_steps: task.episode_steps * LONGER, mirrored: false, ..task.clone() }
+}
+
+/// The task with physics at the rate that the PID is made for, and transitions of the same length.
+fn at_control_rate(trainer: &Trainer, task: &Task) -> anyhow::Result<Task> {
+    let mut world = World::load(&trainer.config.world)?;
+    let faster = CONTROL_HZ / world.physics.rate_hz;
+    world.physics.rate_hz = CONTROL_HZ;
+    let scaled = |steps: usize| ((steps as f32 * faster).round() as usize).max(1);
+    let hold = scaled(task.hold);
+    Ok(Task {
+        worlds: vec![world.compile()?],
+        hold,
+        episode_steps: scaled(task.episode_steps) / hold * hold,
+        gamma: task.gamma.powf(1.0 / faster),
+        ..task.clone()
+    })
+}
+
+/// L_feat of transitions that were not trained on, in batches of the run's size.
+fn loss(trainer: &Trainer, flown: &Collection, rng: &mut Rng) -> f64 {
+    let mut memory = Replay::new(flown.transitions.len());
+    for transition in &flown.transitions {
+        memory.push(transition, 0.0);
+    }
+    let batches = 20;
+    let total: f64 = (0..batches)
+        .map(|_| {
+            let batch = memory.batch(&memory.draw(rng, trainer.config.batch));
+            no_grad(|| trainer.skills.loss(&batch, rng, trainer.config.smoothing)).double_value(&[])
+        })
+        .sum();
+    total / f64::from(batches)
+}
+
+fn eigenvalues(rows: &Rows, features: i64) -> Vec<f64> {
+    no_grad(|| {
+        let phi = rows.phi.narrow(1, 0, features).to_kind(Kind::Double);
+        let square = phi.tr().matmul(&phi);
+        let values = square.linalg_eigvalsh("L").flip([0]).clamp_min(0.0);
+        let values = &values / values.sum(Kind::Double);
+        Vec::<f64>::try_from(values).unwrap_or_default()
+    })
+}
+
+impl Summary {
+    /// Writes `skills.json` and a picture of the spectrum.
+    ///
+    /// # Errors
+    /// When a file cannot be written.
+    pub fn save(&self, folder: &FilePath) -> anyhow::Result<()> {
+        crate::files::write(&folder.join("skills.json"), &serde_json::to_vec_pretty(self)?)?;
+        let points = (1..).zip(&self.spectrum).map(|(i, p)| (f64::from(i), p.max(1e-12).log10())).collect();
+        let chart = Chart {
+            title: format!(
+                "Spectrum of the skills, effective rank {:.0} of {}",
+                self.effective_rank, self.features
+            ),
+            x_label: "feature".to_owned(),
+            y_label: "log10 of its part of E[φφᵀ]".to_owned(),
+            series: vec![Series { name: "eigenvalues".to_owned(), points, ..Series::default() }],
+            ..Chart::default()
+        };
+        chart.save(&folder.join("skills"))?;
+        Ok(())
+    }
+}
