@@ -18,7 +18,13 @@ use clap::Args;
 use crate::{setup, sh};
 
 /// The benchmark programs: package and example.
-const PROGRAMS: &[(&str, &str)] = &[("steady-common", "bench_law"), ("steady-sim", "bench_sim")];
+const PROGRAMS: &[(&str, &str)] = &[
+    ("steady-common", "bench_law"),
+    ("steady-common", "bench_usdlog"),
+    ("steady-sim", "bench_sim"),
+    ("steady", "bench_train"),
+    ("virtual-crazyflie", "bench_flight"),
+];
 
 /// Build and run all benchmarks (optimised), and print one table of their figures.
 ///

@@ -3,10 +3,14 @@
 //! This file only parses and dispatches; every verb has a file of its own.
 
 mod bench;
+mod calls;
 mod demo;
+mod firmware;
 mod libtorch;
 mod setup;
 mod sh;
+mod size;
+mod stack;
 mod system;
 mod test;
 
@@ -14,7 +18,7 @@ use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 
-/// Set-up, tests, demo and benchmarks of this workspace.
+/// Set-up, tests, demo, benchmarks and the firmware image of this workspace.
 #[derive(Parser)]
 #[command(bin_name = "cargo xtask", version, arg_required_else_help = true, max_term_width = 100)]
 struct Cli {
@@ -28,6 +32,8 @@ enum Verb {
     Test(test::Cmd),
     Demo(demo::Cmd),
     Bench(bench::Cmd),
+    Firmware(firmware::Cmd),
+    Size(size::Cmd),
 }
 
 fn main() -> ExitCode {
@@ -36,6 +42,8 @@ fn main() -> ExitCode {
         Verb::Test(cmd) => cmd.run(),
         Verb::Demo(cmd) => cmd.run(),
         Verb::Bench(cmd) => cmd.run(),
+        Verb::Firmware(cmd) => cmd.run(),
+        Verb::Size(cmd) => cmd.run(),
     };
     match outcome {
         Ok(()) => ExitCode::SUCCESS,

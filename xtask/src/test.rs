@@ -69,6 +69,10 @@ fn stages(root: &Path) -> Vec<Stage> {
         let args = format!("{clippy_drone} --package steady-firmware -- -D warnings");
         stages.push(Stage::new("clippy-firmware", &args));
     }
+    if has_firmware {
+        // Before the tests: the virtual Crazyflie's flights need the image.
+        stages.push(Stage::new("firmware", "run --quiet --locked --package xtask -- firmware"));
+    }
     stages.push(Stage::new("doc-tests", "test --workspace --doc --no-fail-fast --locked"));
     stages.push(Stage::new("tests", &format!("{tests} --workspace --no-fail-fast --locked")));
     stages.push(
@@ -78,7 +82,8 @@ fn stages(root: &Path) -> Vec<Stage> {
     );
     stages.push(Stage::new("docs", "doc --workspace --no-deps --locked").env("RUSTDOCFLAGS", "-Dwarnings"));
     if has_firmware {
-        stages.push(Stage::new("firmware", "fw --locked"));
+        // Budgets of flash, RAM and stack, and no panic in the flight task.
+        stages.push(Stage::new("size", "run --quiet --locked --package xtask -- size"));
     }
     stages
 }

@@ -1,0 +1,53 @@
+//! How fast a whole flight runs: virtual over real time, and instructions a second.
+//!
+//! The firmware is the one `cargo xtask firmware` built, or the one `STEADY_ELF` names.
+
+use std::path::PathBuf;
+
+use anyhow::Result;
+use steady_sim::World;
+use virtual_crazyflie::ground::Dongle;
+use virtual_crazyflie::mission::{Mission, Task};
+use virtual_crazyflie::session::{Session, Setup};
+use virtual_crazyflie::summary::Summary;
+use virtual_crazyflie::{Image, sdimage};
+
+fn main() -> Result<()> {
+    let default = concat!(env!("CARGO_MANIFEST_DIR"), "/../target/firmware/steady.elf");
+    let elf = std::env::var_os("STEADY_ELF").map_or_else(|| PathBuf::from(default), PathBuf::from);
+    if !elf.is_file() {
+        println!("no firmware at {}: build it with `cargo xtask firmware`", elf.display());
+        return Ok(());
+    }
+    let card = std::env::temp_dir().join(format!("steady-bench-{}.img", std::process::id()));
+    sdimage::create(&card, &[])?;
+    let world = World::named("paper")?;
+    let mission = Mission::new(Task::FigureEight, Dongle::new(&world.radio, 1));
+    let setup = Setup {
+        image: Image::load(&elf)?,
+        world,
+        seed: 1,
+        pages: Vec::new(),
+        card: Some(card.clone()),
+        eeprom: Vec::new(),
+        faults: Vec::new(),
+        profile: false,
+    };
+    let mut session = Session::new(setup, Box::new(mission))?;
+    let end = session.run(60.0, None, |_| ());
+    let s = Summary::of(&session, &end, Some(&card));
+    std::fs::remove_file(&card)?;
+    anyhow::ensure!(s.success, "the flight failed: {:?}", s.failure);
+    println!("BENCH\tvirtual flight, figure8, paper\t{:.2}\tx real time\treal time\t1\t>=2", s.speed);
+    let rate = s.instructions as f64 / s.real_s;
+    println!(
+        "BENCH\temulated instructions\t{rate:.0}\t1/s\tthe drone in flight\t{:.0}\t-",
+        s.instructions as f64 / s.virtual_s
+    );
+    println!("BENCH\tprocessor load in flight\t{:.1}\t%\tits limit\t50\t<=50", 100.0 * s.cpu_load);
+    println!(
+        "BENCH\tflight executor, worst run\t{}\tcycles\tmean\t{:.0}\t-",
+        s.flight.cycles_worst, s.flight.cycles_mean
+    );
+    Ok(())
+}

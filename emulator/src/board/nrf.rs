@@ -1,0 +1,473 @@
+//! The radio processor (nRF51): radio on one side, syslink to the STM32 on the other, and power.
+
+use std::collections::VecDeque;
+
+use steady_common::cload::{Reply, Request, Target};
+use steady_common::crtp::Packet;
+use steady_common::syslink::{BatteryState, DeckId, Frame, Kind, ONE_WIRE_CHUNK, Parser};
+
+use super::bootloader::Bootloader;
+use super::{Stop, TICKS_PER_MS, TICKS_PER_US};
+use crate::chip::rcc::ResetCause;
+
+/// Packets that wait for the ground to ask for them; more are dropped silently.
+const TX_RING: usize = 8;
+/// Radio reception begins without being told after this time.
+const READY_ANYWAY: u64 = 3000 * TICKS_PER_MS;
+/// Period of battery and signal-strength messages.
+const REPORT: u64 = 10 * TICKS_PER_MS;
+/// From the reset command to the reset.
+const RESET_DELAY: u64 = 100 * TICKS_PER_MS;
+/// How long the receive buffer is taken for full after a radio packet: exercises flow control.
+const FLOW_PAUSE: u64 = 60 * TICKS_PER_US;
+/// Bytes of a deck's memory.
+const ONE_WIRE_LEN: usize = 112;
+/// Device address, from which the bootloader's radio address is made.
+const DEVICE_ADDRESS: [u8; 6] = [0x12, 0x34, 0x56, 0x78, 0x9A, 0xBC];
+
+/// Acknowledgement of a radio packet, with what the drone had to say.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Ack(pub Option<Packet>);
+
+/// What the radio processor is going to do with the STM32.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Restart {
+    Bootloader,
+    Firmware,
+}
+
+/// The radio processor.
+#[derive(Debug)]
+pub struct Nrf {
+    parser: Parser,
+    to_stm: VecDeque<u8>,
+    tx_ring: VecDeque<Packet>,
+    /// The STM32 has spoken: before that nothing is sent to it.
+    is_heard: bool,
+    is_ready: bool,
+    reports: bool,
+    next_report: u64,
+    started: u64,
+    flow_until: u64,
+    armed_reset: bool,
+    restart: Option<(u64, Restart)>,
+    request: Option<Stop>,
+    /// `Some` while the STM32 is in its bootloader.
+    pub bootloader: Option<Box<Bootloader>>,
+    decks: Vec<[u8; ONE_WIRE_LEN]>,
+    /// Voltage of the battery, V.
+    pub battery_v: f32,
+    /// The radio hears nothing (a fault).
+    pub is_deaf: bool,
+    /// Its buffer stays full until this time (a fault).
+    pub blocked_until: u64,
+    /// Channel, data rate and address as the STM32 set them.
+    pub radio_settings: (Option<u8>, Option<u8>, Option<[u8; 5]>),
+    /// The STM32 acknowledged a shutdown.
+    pub is_shut_down: bool,
+    /// Frames with errors from the STM32, packets dropped because the ring was full, packets that
+    /// came although the STM32 had no permission to send one.
+    pub losses: Losses,
+    tokens: u64,
+}
+
+/// What went wrong between the processors.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Losses {
+    /// Packets for the ground that found no room.
+    pub dropped: u64,
+    /// Packets sent without permission.
+    pub unasked: u64,
+}
+
+/// The memory of the micro-SD deck: header, then the board's name and revision.
+fn micro_sd_deck() -> [u8; ONE_WIRE_LEN] {
+    let mut memory = [0xFF; ONE_WIRE_LEN];
+    // It uses IO4 and the SPI pins.
+    memory[..8].copy_from_slice(&DeckId::MICRO_SD.encode(0x0000_0E80));
+    let elements = b"\x00\x0A\x01\x05bcUSD\x02\x01A";
+    memory[8..8 + elements.len()].copy_from_slice(elements);
+    let crc = elements.iter().fold(0xFFFF_FFFFu32, |crc, byte| {
+        (0..8).fold(crc ^ u32::from(*byte), |crc, _| crc >> 1 ^ if crc & 1 != 0 { 0xEDB8_8320 } else { 0 })
+    });
+    memory[8 + elements.len()] = !crc as u8;
+    memory
+}
+
+impl Nrf {
+    /// A radio processor that has just started, with the micro-SD deck mounted or not.
+    #[must_use]
+    pub fn new(has_micro_sd: bool) -> Self {
+        Self {
+            parser: Parser::new(),
+            to_stm: VecDeque::new(),
+            tx_ring: VecDeque::new(),
+            is_heard: false,
+            is_ready: false,
+            reports: false,
+            next_report: u64::MAX,
+            started: 0,
+            flow_until: 0,
+            armed_reset: false,
+            restart: None,
+            request: None,
+            bootloader: None,
+            decks: if has_micro_sd { vec![micro_sd_deck()] } else { Vec::new() },
+            battery_v: 4.2,
+            is_deaf: false,
+            blocked_until: 0,
+            radio_settings: (None, None, None),
+            is_shut_down: false,
+            losses: Losses::default(),
+            tokens: 0,
+        }
+    }
+
+    /// The STM32 starts anew; the radio processor goes on.
+    pub fn stm_was_reset(&mut self) {
+        self.parser = Parser::new();
+        self.to_stm.clear();
+    }
+
+    /// Bytes for the STM32 are waiting.
+    #[must_use]
+    pub fn has_bytes(&self) -> bool {
+        !self.to_stm.is_empty()
+    }
+
+    /// The next byte for the STM32.
+    pub fn next_byte(&mut self) -> Option<u8> {
+        self.to_stm.pop_front()
+    }
+
+    /// True while the STM32 must not send.
+    #[must_use]
+    pub fn is_flow_stopped(&self, now: u64) -> bool {
+        now < self.flow_until || now < self.blocked_until
+    }
+
+    /// When [`Self::tick`] is needed next.
+    #[must_use]
+    pub fn due(&self, now: u64) -> u64 {
+        let mut due = now + 100 * TICKS_PER_MS;
+        due = due.min(self.next_report.max(now + 1));
+        if let Some((at, _)) = self.restart {
+            due = due.min(at.max(now + 1));
+        }
+        for until in [self.flow_until, self.blocked_until] {
+            if now < until {
+                due = due.min(until);
+            }
+        }
+        due
+    }
+
+    /// What it wants of the machine.
+    pub fn take_request(&mut self) -> Option<Stop> {
+        self.request.take()
+    }
+
+    /// Time passes.
+    pub fn tick(&mut self, now: u64) {
+        if now >= self.next_report {
+            self.next_report = now + REPORT;
+            let battery = BatteryState { voltage: self.battery_v, ..BatteryState::default() };
+            self.send(Kind::BatteryState, &battery.encode());
+            self.send(Kind::RadioRssi, &[44]);
+        }
+        if !self.is_ready && self.is_heard && now >= self.started + READY_ANYWAY {
+            self.is_ready = true;
+        }
+        if let Some((at, restart)) = self.restart
+            && now >= at
+        {
+            self.restart = None;
+            self.restart_stm(restart, now);
+        }
+    }
+
+    fn restart_stm(&mut self, restart: Restart, now: u64) {
+        let settings = self.battery_v;
+        *self = Self {
+            decks: std::mem::take(&mut self.decks),
+            battery_v: settings,
+            losses: self.losses,
+            started: now,
+            is_deaf: self.is_deaf,
+            ..Self::new(false)
+        };
+        match restart {
+            Restart::Bootloader => {
+                self.bootloader = Some(Box::default());
+                self.is_ready = true;
+                self.request = Some(Stop::Halt);
+            }
+            Restart::Firmware => self.request = Some(Stop::Reset(ResetCause::Pin)),
+        }
+    }
+
+    /// Puts the STM32 into its bootloader, as holding the button at power-on does.
+    pub fn cold_boot(&mut self, now: u64) {
+        self.restart_stm(Restart::Bootloader, now);
+    }
+
+    fn send(&mut self, kind: Kind, data: &[u8]) {
+        if !self.is_heard || self.bootloader.is_some() {
+            return;
+        }
+        if let Some(frame) = Frame::new(kind, data) {
+            let (bytes, len) = frame.encode();
+            self.to_stm.extend(&bytes[..len]);
+        }
+    }
+
+    /// A byte from the STM32.
+    pub fn serial(&mut self, byte: u8, now: u64) {
+        if let Some(frame) = self.parser.push(byte) {
+            self.frame(&frame, now);
+        }
+    }
+
+    /// Frames from the STM32 that were damaged.
+    #[must_use]
+    pub fn damaged(&self) -> u32 {
+        self.parser.damaged()
+    }
+
+    fn frame(&mut self, frame: &Frame, now: u64) {
+        self.is_heard = true;
+        let data = frame.data();
+        match frame.kind() {
+            Some(Kind::RadioRaw) => {
+                if self.tokens == 0 {
+                    self.losses.unasked += 1;
+                }
+                self.tokens = self.tokens.saturating_sub(1);
+                if let Some(packet) = Packet::from_bytes(data) {
+                    if self.tx_ring.len() < TX_RING {
+                        self.tx_ring.push_back(packet);
+                    } else {
+                        self.losses.dropped += 1;
+                    }
+                }
+                self.flow_until = now + FLOW_PAUSE;
+            }
+            Some(kind @ Kind::RadioChannel) => {
+                self.radio_settings.0 = data.first().copied();
+                self.send(kind, data);
+            }
+            Some(kind @ Kind::RadioDataRate) => {
+                self.radio_settings.1 = data.first().copied();
+                self.send(kind, data);
+            }
+            Some(kind @ Kind::RadioAddress) => {
+                self.radio_settings.2 = data.try_into().ok();
+                self.send(kind, data);
+            }
+            Some(kind @ (Kind::RadioContinuousWave | Kind::RadioPower)) => self.send(kind, data),
+            Some(kind @ Kind::RadioReady) => {
+                self.is_ready = true;
+                self.send(kind, &[]);
+            }
+            Some(Kind::BatteryAutoUpdate) => {
+                self.reports = true;
+                self.next_report = now + REPORT;
+            }
+            Some(Kind::SwitchOff) => self.request = Some(Stop::PowerOff),
+            Some(Kind::StmOff) => self.request = Some(Stop::Halt),
+            Some(Kind::ShutdownAck) => {
+                self.is_shut_down = true;
+                self.request = Some(Stop::PowerOff);
+            }
+            Some(kind @ Kind::OneWireScan) => {
+                let count = self.decks.len() as u8;
+                self.send(kind, &[count]);
+            }
+            Some(kind @ Kind::OneWireInfo) => {
+                let index = data.first().copied().unwrap_or(0xFF);
+                if usize::from(index) < self.decks.len() {
+                    self.send(kind, &[index, 0x0D, index, 2, 3, 4, 5, 6, 7]);
+                } else {
+                    self.send(kind, &[0xFF]);
+                }
+            }
+            Some(kind @ Kind::OneWireRead) => {
+                let answer = self.one_wire(data);
+                self.send(kind, answer.as_deref().unwrap_or(&[0xFF]));
+            }
+            Some(kind @ Kind::OneWireWrite) => self.send(kind, &[0xFE]),
+            Some(kind @ Kind::NrfVersion) => self.send(kind, b"2026.03\0"),
+            Some(kind @ Kind::DebugProbe) => self.send(kind, &[0; 8]),
+            _ => {}
+        }
+    }
+
+    fn one_wire(&self, data: &[u8]) -> Option<Vec<u8>> {
+        let [index, low, high] = *data.first_chunk()?;
+        let memory = self.decks.get(usize::from(index))?;
+        let start = usize::from(u16::from_le_bytes([low, high]));
+        let mut answer = vec![index, low, high];
+        answer.extend((start..start + ONE_WIRE_CHUNK).map(|i| memory.get(i).copied().unwrap_or(0xFF)));
+        Some(answer)
+    }
+
+    /// The button: asks the STM32 to close its files.
+    pub fn press_button(&mut self) {
+        self.send(Kind::ShutdownRequest, &[]);
+    }
+
+    /// A packet on the drone's address; `None` when nobody acknowledges it.
+    pub fn radio(&mut self, packet: &Packet, flash: &mut [u8], now: u64) -> Option<Ack> {
+        if self.is_deaf || !self.is_ready || self.restart.is_some() {
+            return None;
+        }
+        if let Some(bootloader) = &mut self.bootloader {
+            if let Some((Target::Nrf51, request)) = Request::decode(packet) {
+                return Some(Ack(self.own_command(request, now)));
+            }
+            return Some(Ack(bootloader.packet(packet, flash, now)));
+        }
+        if packet.is_null() {
+            match packet.data() {
+                [0xFE, ..] => {
+                    let request = Request::decode(packet).map(|(_, request)| request);
+                    return Some(Ack(request.and_then(|r| self.own_command(r, now))));
+                }
+                [0x05, _] => return Some(Ack(Some(*packet))),
+                [0x03, ..] | [0x80..=0x8F, ..] => return Some(Ack(None)),
+                _ => {}
+            }
+        }
+        self.tokens += 1;
+        self.send(Kind::RadioRaw, packet.bytes());
+        Some(Ack(self.tx_ring.pop_front()))
+    }
+
+    /// A packet on the broadcast address.
+    pub fn broadcast(&mut self, packet: &Packet) {
+        if !self.is_deaf && self.is_ready {
+            self.send(Kind::RadioRawBroadcast, packet.bytes());
+        }
+    }
+
+    /// Commands for the radio processor itself: they work whatever the STM32 does.
+    fn own_command(&mut self, request: Request, now: u64) -> Option<Packet> {
+        let reply = match request {
+            Request::ResetInit => {
+                self.armed_reset = true;
+                Reply::DeviceAddress(DEVICE_ADDRESS)
+            }
+            Request::ResetToBootloader | Request::ResetToFirmware => {
+                if std::mem::take(&mut self.armed_reset) {
+                    let into = if request == Request::ResetToFirmware {
+                        Restart::Firmware
+                    } else {
+                        Restart::Bootloader
+                    };
+                    self.restart = Some((now + RESET_DELAY, into));
+                }
+                return None;
+            }
+            Request::AllOff => {
+                self.request = Some(Stop::PowerOff);
+                return None;
+            }
+            Request::Stm32Off => {
+                self.request = Some(Stop::Halt);
+                return None;
+            }
+            Request::Stm32On => {
+                self.restart_stm(Restart::Firmware, now);
+                return None;
+            }
+            Request::GetVoltage => Reply::Voltage(self.battery_v),
+            Request::GetInfo if self.bootloader.is_some() => Reply::Info(steady_common::cload::Info::NRF51),
+            _ => return None,
+        };
+        Some(reply.encode(Target::Nrf51))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn bytes(kind: Kind, data: &[u8]) -> Vec<u8> {
+        let (bytes, len) = Frame::new(kind, data).unwrap().encode();
+        bytes[..len].to_vec()
+    }
+
+    fn say(nrf: &mut Nrf, kind: Kind, data: &[u8]) {
+        bytes(kind, data).iter().for_each(|b| nrf.serial(*b, 0));
+    }
+
+    fn hear(nrf: &mut Nrf) -> Vec<Frame> {
+        let mut parser = Parser::new();
+        std::iter::from_fn(|| nrf.next_byte()).filter_map(|b| parser.push(b)).collect()
+    }
+
+    #[test]
+    fn silent_until_spoken_to_then_reports_every_10_ms() {
+        let mut nrf = Nrf::new(true);
+        nrf.tick(TICKS_PER_MS);
+        assert!(!nrf.has_bytes());
+        say(&mut nrf, Kind::RadioReady, &[]);
+        say(&mut nrf, Kind::BatteryAutoUpdate, &[]);
+        assert_eq!(hear(&mut nrf)[0].kind(), Some(Kind::RadioReady));
+        nrf.battery_v = 3.75;
+        nrf.tick(REPORT);
+        let frames = hear(&mut nrf);
+        assert_eq!(BatteryState::decode(frames[0].data()).unwrap().voltage, 3.75);
+        assert_eq!(frames[1].kind(), Some(Kind::RadioRssi));
+    }
+
+    #[test]
+    fn packets_go_both_ways_with_permission() {
+        let mut nrf = Nrf::new(false);
+        assert_eq!(nrf.radio(&Packet::NULL, &mut [], 0), None, "not ready yet");
+        say(&mut nrf, Kind::RadioReady, &[]);
+        hear(&mut nrf);
+        assert_eq!(nrf.radio(&Packet::NULL, &mut [], 0), Some(Ack(None)));
+        assert_eq!(hear(&mut nrf)[0].kind(), Some(Kind::RadioRaw));
+        say(&mut nrf, Kind::RadioRaw, &[0xF1, 1, 2, 3]);
+        assert!(nrf.is_flow_stopped(FLOW_PAUSE - 1) && !nrf.is_flow_stopped(FLOW_PAUSE));
+        assert_eq!(nrf.radio(&Packet::NULL, &mut [], 0), Some(Ack(Packet::from_bytes(&[0xF1, 1, 2, 3]))));
+        for _ in 0..10 {
+            say(&mut nrf, Kind::RadioRaw, &[0]);
+        }
+        assert_eq!(nrf.losses, Losses { dropped: 2, unasked: 9 });
+    }
+
+    #[test]
+    fn the_deck_identifies_itself() {
+        let mut nrf = Nrf::new(true);
+        say(&mut nrf, Kind::OneWireScan, &[]);
+        assert_eq!(hear(&mut nrf)[0].data(), [1]);
+        say(&mut nrf, Kind::OneWireRead, &[0, 0, 0]);
+        let frames = hear(&mut nrf);
+        let (_, _, memory) = steady_common::syslink::one_wire_read_answer(frames[0].data()).unwrap();
+        assert_eq!(DeckId::decode(&memory), Some(DeckId::MICRO_SD));
+        assert_eq!(&memory[12..17], b"bcUSD");
+        say(&mut nrf, Kind::OneWireRead, &[1, 0, 0]);
+        assert_eq!(hear(&mut nrf)[0].data(), [0xFF]);
+    }
+
+    #[test]
+    fn warm_boot_needs_both_commands_and_100_ms() {
+        let mut nrf = Nrf::new(false);
+        say(&mut nrf, Kind::RadioReady, &[]);
+        let reset = Request::ResetToBootloader.encode(Target::Nrf51);
+        nrf.radio(&reset, &mut [], 0);
+        assert_eq!(nrf.restart, None);
+        let Some(Ack(Some(answer))) = nrf.radio(&Request::ResetInit.encode(Target::Nrf51), &mut [], 0) else {
+            panic!("no answer")
+        };
+        assert_eq!(Reply::decode(&answer), Some((Target::Nrf51, Reply::DeviceAddress(DEVICE_ADDRESS))));
+        nrf.radio(&reset, &mut [], 0);
+        nrf.tick(RESET_DELAY - 1);
+        assert!(nrf.bootloader.is_none());
+        nrf.tick(RESET_DELAY);
+        assert_eq!(nrf.take_request(), Some(Stop::Halt));
+        assert!(nrf.bootloader.is_some());
+    }
+}

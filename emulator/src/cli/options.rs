@@ -1,0 +1,146 @@
+//! Options that both commands have.
+
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result, bail};
+use clap::Args;
+use steady_common::gain_table::{FLASH_ADDRESS, GainTable, PAGE_SIZE};
+use steady_sim::World;
+use virtual_crazyflie::fault::{self, Fault};
+use virtual_crazyflie::session::Setup;
+use virtual_crazyflie::{Image, sdimage};
+
+/// What the drone is made of.
+#[derive(Args)]
+pub(crate) struct Options {
+    /// Firmware: an ELF file, or a binary for 0x08004000.
+    #[arg(long, env = "STEADY_ELF", default_value = "target/firmware/steady.elf")]
+    elf: PathBuf,
+    /// World by name, or a TOML file.
+    #[arg(long, default_value = "nominal")]
+    pub(crate) world: String,
+    /// Of all random numbers; the same seed gives the same flight, bit for bit.
+    #[arg(long, default_value_t = 1)]
+    pub(crate) seed: u64,
+    /// Gain table pages (1 KiB each) that are in the drone's flash, oldest first.
+    #[arg(long, value_name = "TABLE.bin")]
+    gains: Vec<PathBuf>,
+    /// Card image to use and keep; a new one is made when the file does not exist.
+    #[arg(long, value_name = "FILE")]
+    card: Option<PathBuf>,
+    /// A file for the root folder of a new card (config.txt, for example).
+    #[arg(long, value_name = "FILE")]
+    card_file: Vec<PathBuf>,
+    /// Fly without the micro-SD deck.
+    #[arg(long, conflicts_with_all = ["card", "card_file"])]
+    no_card: bool,
+    /// Content of the configuration memory; written back at the end.
+    #[arg(long, value_name = "FILE")]
+    eeprom: Option<PathBuf>,
+    /// Something that goes wrong, as SECONDS:WHAT[=VALUE]; may be given several times.
+    #[arg(long, value_name = "FAULT", long_help = long_fault_help())]
+    fault: Vec<Fault>,
+    /// A TOML file with a list `faults` of such texts.
+    #[arg(long, value_name = "FILE")]
+    faults: Option<PathBuf>,
+}
+
+fn long_fault_help() -> String {
+    format!(
+        "Something that goes wrong, as SECONDS:WHAT[=VALUE]; may be given several times.\nWhat: {}",
+        fault::HELP
+    )
+}
+
+#[derive(serde::Deserialize)]
+#[serde(deny_unknown_fields)]
+struct FaultFile {
+    faults: Vec<String>,
+}
+
+impl Options {
+    /// The world.
+    pub(crate) fn world(&self) -> Result<World> {
+        Ok(World::load(&self.world)?)
+    }
+
+    /// Everything but the ground; a card is made in `folder` unless one is named.
+    pub(crate) fn setup(&self, folder: &Path, profile: bool) -> Result<Setup> {
+        if !self.elf.is_file() {
+            bail!("there is no firmware at {}: build it with `cargo xtask firmware`", self.elf.display());
+        }
+        let card = match (&self.card, self.no_card) {
+            (_, true) => None,
+            (Some(path), _) if path.exists() => Some(path.clone()),
+            (path, _) => {
+                let path = path.clone().unwrap_or_else(|| folder.join("card.img"));
+                let files: Vec<(String, Vec<u8>)> =
+                    self.card_file.iter().map(|p| named_file(p)).collect::<Result<_>>()?;
+                let files: Vec<(&str, &[u8])> =
+                    files.iter().map(|(n, c)| (n.as_str(), c.as_slice())).collect();
+                sdimage::create(&path, &files)?;
+                Some(path)
+            }
+        };
+        let eeprom = match &self.eeprom {
+            Some(path) if path.exists() => {
+                std::fs::read(path).with_context(|| format!("cannot read {}", path.display()))?
+            }
+            _ => Vec::new(),
+        };
+        let mut faults = self.fault.clone();
+        if let Some(path) = &self.faults {
+            let text =
+                std::fs::read_to_string(path).with_context(|| format!("cannot read {}", path.display()))?;
+            let file: FaultFile =
+                toml::from_str(&text).with_context(|| format!("{} is no list of faults", path.display()))?;
+            for text in file.faults {
+                faults.push(text.parse().with_context(|| format!("in {}", path.display()))?);
+            }
+        }
+        Ok(Setup {
+            image: Image::load(&self.elf)?,
+            world: self.world()?,
+            seed: self.seed,
+            pages: self.pages()?,
+            card,
+            eeprom,
+            faults,
+            profile,
+        })
+    }
+
+    fn pages(&self) -> Result<Vec<(u32, Vec<u8>)>> {
+        let mut pages = Vec::new();
+        for (i, path) in self.gains.iter().enumerate() {
+            let bytes = std::fs::read(path).with_context(|| format!("cannot read {}", path.display()))?;
+            if bytes.len() != PAGE_SIZE {
+                bail!("{} has {} bytes; a gain table has {PAGE_SIZE}", path.display(), bytes.len());
+            }
+            if let Err(error) = GainTable::decode(&bytes) {
+                eprintln!(
+                    "note: {} is no valid gain table ({error}); the drone will skip it",
+                    path.display()
+                );
+            }
+            pages.push((FLASH_ADDRESS + (i * PAGE_SIZE) as u32, bytes));
+        }
+        Ok(pages)
+    }
+
+    /// Keeps what the configuration memory holds.
+    pub(crate) fn keep_eeprom(&self, bytes: &[u8]) -> Result<()> {
+        match &self.eeprom {
+            Some(path) => {
+                std::fs::write(path, bytes).with_context(|| format!("cannot write {}", path.display()))
+            }
+            None => Ok(()),
+        }
+    }
+}
+
+fn named_file(path: &Path) -> Result<(String, Vec<u8>)> {
+    let name = path.file_name().and_then(|n| n.to_str()).context("the file has no name")?;
+    let content = std::fs::read(path).with_context(|| format!("cannot read {}", path.display()))?;
+    Ok((name.to_owned(), content))
+}

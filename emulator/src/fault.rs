@@ -1,0 +1,235 @@
+//! Faults as input: what goes wrong, and when.
+//!
+//! Written `TIME:KIND` or `TIME:KIND=VALUE`, with the time in seconds since power-on:
+//! `6.5:motor-dies=1`, `8:mocap-lost`, `8.3:mocap-back`, `5:card-slow=80`.
+
+use std::str::FromStr;
+
+use anyhow::{Context, Result, bail, ensure};
+
+use crate::board::{Board, Stop, TICKS_PER_MS};
+use crate::chip::rcc::ResetCause;
+use crate::cortex::map;
+use crate::cortex::unicorn::Memory;
+use crate::scene::Scene;
+
+/// What goes wrong.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Kind {
+    /// The card is taken out of its holder.
+    CardPulled,
+    /// The card is put back.
+    CardBack,
+    /// The card is busy for so many ms after every block.
+    CardSlow(u64),
+    /// The card refuses to be written, as a worn-out card does.
+    CardReadOnly,
+    /// The sensor bus hangs: transfers never end.
+    ImuStuck,
+    /// The sensors do not answer any more.
+    ImuDead,
+    /// The sensors answer again.
+    ImuBack,
+    /// Motion capture loses the drone.
+    MocapLost,
+    /// Motion capture finds the drone.
+    MocapBack,
+    /// The radio hears nothing.
+    RadioSilent,
+    /// The radio hears again.
+    RadioBack,
+    /// The radio processor takes no bytes for so many ms.
+    FlowBlocked(u64),
+    /// A motor (1 to 4) stops.
+    MotorDies(usize),
+    /// All motors give only this part of their power.
+    MotorsWeak(f32),
+    /// The battery's voltage falls by so many volts.
+    BatterySag(f32),
+    /// The supply dips: the STM32 resets.
+    BrownOut,
+    /// The reset line is pulled.
+    Reset,
+    /// The power goes off and comes back at once. Takes effect between two instructions.
+    PowerCut,
+    /// The processor does nothing for so many ms, as with interrupts off.
+    Stall(u64),
+    /// A bit of a memory changes: address and bit.
+    BitFlip(u32, u8),
+    /// The power button is pressed.
+    Button,
+}
+
+/// A fault at a time.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Fault {
+    /// When, µs since power-on.
+    pub time_us: u64,
+    /// What.
+    pub kind: Kind,
+}
+
+/// The words and what they mean, for help and messages.
+pub const HELP: &str = "card-pulled card-back card-slow=MS card-read-only imu-stuck imu-dead imu-back \
+     mocap-lost mocap-back radio-silent radio-back flow-blocked=MS motor-dies=1..4 motors-weak=PART \
+     battery-sag=V brown-out reset power-cut stall=MS bit-flip=ADDRESS.BIT button";
+
+impl FromStr for Fault {
+    type Err = anyhow::Error;
+
+    fn from_str(text: &str) -> Result<Self> {
+        let (time, rest) =
+            text.split_once(':').with_context(|| format!("`{text}` lacks its time: TIME:KIND"))?;
+        let seconds: f64 = time.trim().parse().with_context(|| format!("`{time}` is no time in seconds"))?;
+        ensure!((0.0..1e6).contains(&seconds), "`{time}` is no time in seconds");
+        let (word, value) = rest.split_once('=').map_or((rest, None), |(word, value)| (word, Some(value)));
+        let number = || -> Result<f64> {
+            let value = value.with_context(|| format!("`{word}` needs a value: {word}=…"))?;
+            let number: f64 = value.parse().with_context(|| format!("`{value}` is no number"))?;
+            ensure!(number.is_finite() && number >= 0.0, "`{value}` is out of range");
+            Ok(number)
+        };
+        let kind = match word.trim() {
+            "card-pulled" => Kind::CardPulled,
+            "card-back" => Kind::CardBack,
+            "card-slow" => Kind::CardSlow(number()? as u64),
+            "card-read-only" => Kind::CardReadOnly,
+            "imu-stuck" => Kind::ImuStuck,
+            "imu-dead" => Kind::ImuDead,
+            "imu-back" => Kind::ImuBack,
+            "mocap-lost" => Kind::MocapLost,
+            "mocap-back" => Kind::MocapBack,
+            "radio-silent" => Kind::RadioSilent,
+            "radio-back" => Kind::RadioBack,
+            "flow-blocked" => Kind::FlowBlocked(number()? as u64),
+            "motor-dies" => {
+                let motor = number()? as usize;
+                ensure!((1..=4).contains(&motor), "there is no motor {motor}");
+                Kind::MotorDies(motor)
+            }
+            "motors-weak" => Kind::MotorsWeak(number()?.min(1.0) as f32),
+            "battery-sag" => Kind::BatterySag(number()? as f32),
+            "brown-out" => Kind::BrownOut,
+            "reset" => Kind::Reset,
+            "power-cut" => Kind::PowerCut,
+            "stall" => Kind::Stall(number()? as u64),
+            "bit-flip" => bit_flip(value.context("`bit-flip` needs ADDRESS.BIT")?)?,
+            "button" => Kind::Button,
+            other => bail!("`{other}` is no fault; there are: {HELP}"),
+        };
+        Ok(Self { time_us: (seconds * 1e6) as u64, kind })
+    }
+}
+
+fn bit_flip(value: &str) -> Result<Kind> {
+    let (address, bit) = value.split_once('.').context("a bit is written ADDRESS.BIT, as 0x20000010.3")?;
+    let digits = address.trim_start_matches("0x").replace('_', "");
+    let address = u32::from_str_radix(&digits, 16).with_context(|| format!("`{address}` is no address"))?;
+    let bit: u8 = bit.parse().with_context(|| format!("`{bit}` is no bit"))?;
+    ensure!(bit < 8, "a byte has bits 0 to 7");
+    Ok(Kind::BitFlip(address, bit))
+}
+
+/// Faults in the order of their times.
+#[derive(Clone, Debug, Default)]
+pub struct Faults {
+    left: Vec<Fault>,
+}
+
+impl Faults {
+    /// Faults in any order.
+    #[must_use]
+    pub fn new(mut faults: Vec<Fault>) -> Self {
+        // Latest first: the next one is popped off the end.
+        faults.sort_by_key(|fault| std::cmp::Reverse(fault.time_us));
+        Self { left: faults }
+    }
+
+    /// Times of power cuts, µs: these are not rounded to milliseconds.
+    #[must_use]
+    pub fn power_cuts(&self) -> Vec<u64> {
+        let mut times: Vec<u64> =
+            self.left.iter().filter(|f| f.kind == Kind::PowerCut).map(|f| f.time_us).collect();
+        times.sort_unstable();
+        times
+    }
+
+    /// Applies what is due.
+    pub fn apply(&mut self, now_us: u64, scene: &mut Scene, board: &mut Board, memory: &mut Memory<'_>) {
+        while self.left.last().is_some_and(|fault| fault.time_us <= now_us) {
+            if let Some(fault) = self.left.pop() {
+                apply(fault.kind, scene, board, memory);
+            }
+        }
+    }
+}
+
+fn apply(kind: Kind, scene: &mut Scene, board: &mut Board, memory: &mut Memory<'_>) {
+    match kind {
+        Kind::CardPulled => board.card.is_pulled = true,
+        Kind::CardBack => {
+            board.card.power_off();
+            board.card.is_pulled = false;
+        }
+        Kind::CardSlow(ms) => board.card.timing.write_us = 1000 * ms,
+        Kind::CardReadOnly => board.card.is_write_protected = true,
+        Kind::ImuStuck => board.hang_sensor_bus(true),
+        Kind::ImuDead => board.sensors.is_dead = true,
+        Kind::ImuBack => {
+            board.hang_sensor_bus(false);
+            board.sensors.is_dead = false;
+        }
+        Kind::MocapLost => scene.is_mocap_lost = true,
+        Kind::MocapBack => scene.is_mocap_lost = false,
+        Kind::RadioSilent => board.nrf.is_deaf = true,
+        Kind::RadioBack => board.nrf.is_deaf = false,
+        Kind::FlowBlocked(ms) => board.nrf.blocked_until = board.now + ms * TICKS_PER_MS,
+        Kind::MotorDies(motor) => {
+            if let Some(health) = scene.plant.motor_health.get_mut(motor - 1) {
+                *health = 0.0;
+            }
+        }
+        Kind::MotorsWeak(part) => scene.plant.motor_health = [part; 4],
+        Kind::BatterySag(volts) => scene.plant.voltage_drop_v = volts,
+        Kind::BrownOut => board.stop = Some(Stop::Reset(ResetCause::BrownOut)),
+        Kind::Reset => board.stop = Some(Stop::Reset(ResetCause::Pin)),
+        // The session does it, between two instructions.
+        Kind::PowerCut => {}
+        Kind::Stall(ms) => board.stop = Some(Stop::Stall(board.now + ms * TICKS_PER_MS)),
+        Kind::BitFlip(address, bit) => flip(address, bit, memory),
+        Kind::Button => board.nrf.press_button(),
+    }
+}
+
+fn flip(address: u32, bit: u8, memory: &mut Memory<'_>) {
+    let in_flash = address.checked_sub(map::FLASH).and_then(|o| memory.flash.get_mut(o as usize));
+    if let Some(byte) = in_flash {
+        *byte ^= 1 << bit;
+    } else if let Some(byte) = memory.at_mut(address).and_then(|m| m.first_mut()) {
+        *byte ^= 1 << bit;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn faults_are_read_and_nonsense_is_named() {
+        let fault: Fault = "6.5:motor-dies=2".parse().unwrap();
+        assert_eq!(fault, Fault { time_us: 6_500_000, kind: Kind::MotorDies(2) });
+        let flip: Fault = "1:bit-flip=0x2000_0010.3".parse().unwrap();
+        assert_eq!(flip.kind, Kind::BitFlip(0x2000_0010, 3));
+        for (text, word) in [
+            ("motor-dies=1", "lacks its time"),
+            ("x:reset", "no time"),
+            ("1:explode", "no fault"),
+            ("1:motor-dies=5", "no motor 5"),
+            ("1:card-slow", "needs a value"),
+            ("1:bit-flip=0x20.9", "bits 0 to 7"),
+        ] {
+            let error = format!("{:#}", text.parse::<Fault>().unwrap_err());
+            assert!(error.contains(word), "{text}: {error}");
+        }
+    }
+}

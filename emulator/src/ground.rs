@@ -1,0 +1,158 @@
+//! The ground: who is at the other end of the radio, in virtual time.
+
+use std::collections::VecDeque;
+use std::io::ErrorKind;
+use std::net::{SocketAddr, UdpSocket};
+
+use anyhow::{Context, Result};
+use steady_common::State;
+use steady_common::crtp::Packet;
+use steady_sim::Rng;
+use steady_sim::world::Radio;
+
+use crate::board::Board;
+use crate::board::nrf::Ack;
+use crate::cortex::unicorn::Memory;
+use crate::mission::Mission;
+
+/// Random stream of the radio's losses.
+const RADIO_STREAM: u64 = 2000;
+/// Time between polls while there is nothing to say, and while there is.
+const IDLE_POLL_US: u64 = 10_000;
+const BUSY_POLL_US: u64 = 1_000;
+
+/// Somebody on the ground.
+pub trait Ground {
+    /// A millisecond has passed.
+    fn millisecond(&mut self, now_us: u64, truth: &State, board: &mut Board, memory: &mut Memory<'_>);
+    /// The mission, where one is flown.
+    fn mission(&self) -> Option<&Mission> {
+        None
+    }
+}
+
+/// Nobody.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Silence;
+
+impl Ground for Silence {
+    fn millisecond(&mut self, _now: u64, _truth: &State, _board: &mut Board, _memory: &mut Memory<'_>) {}
+}
+
+/// The radio dongle: polls the drone, repeats what was not acknowledged.
+#[derive(Debug)]
+pub struct Dongle {
+    queue: VecDeque<(u64, Packet)>,
+    next_poll_us: u64,
+    rng: Rng,
+    radio: Radio,
+    /// Packets sent, and polls that were not acknowledged.
+    pub polls: (u64, u64),
+}
+
+impl Dongle {
+    /// A dongle on a radio with losses and latency.
+    #[must_use]
+    pub fn new(radio: &Radio, seed: u64) -> Self {
+        Self {
+            queue: VecDeque::new(),
+            next_poll_us: 0,
+            rng: Rng::new(seed, RADIO_STREAM),
+            radio: radio.clone(),
+            polls: (0, 0),
+        }
+    }
+
+    /// Queues a packet; it goes out in order, after the latency of the way to the dongle.
+    pub fn send(&mut self, now_us: u64, packet: Packet) {
+        let mut delay_s = self.radio.latency_s;
+        if self.radio.jitter_mean_s > 0.0 {
+            delay_s += self.radio.jitter_mean_s * -(1.0 - self.rng.uniform()).ln();
+        }
+        self.queue.push_back((now_us + (delay_s * 1e6) as u64, packet));
+        self.next_poll_us = self.next_poll_us.min(now_us + BUSY_POLL_US);
+    }
+
+    /// A millisecond: what the drone answered, if anything.
+    pub fn poll(&mut self, now_us: u64, board: &mut Board, memory: &mut Memory<'_>) -> Option<Packet> {
+        if now_us < self.next_poll_us {
+            return None;
+        }
+        self.polls.0 += 1;
+        let ready = self.queue.front().is_some_and(|(at, _)| *at <= now_us);
+        let packet = if ready { self.queue.front().map_or(Packet::NULL, |(_, p)| *p) } else { Packet::NULL };
+        let is_lost = self.radio.loss_probability > 0.0 && self.rng.chance(self.radio.loss_probability);
+        let answer = if is_lost { None } else { board.radio(memory, &packet) };
+        let Some(Ack(answer)) = answer else {
+            self.polls.1 += 1;
+            self.next_poll_us = now_us + BUSY_POLL_US;
+            return None;
+        };
+        if ready {
+            self.queue.pop_front();
+        }
+        let is_busy = answer.is_some() || !self.queue.is_empty();
+        self.next_poll_us = now_us + if is_busy { BUSY_POLL_US } else { IDLE_POLL_US };
+        answer.filter(|p| !p.is_null() || p.bytes().len() > 1)
+    }
+}
+
+/// A client on the network: one packet a datagram, as the official Python client's UDP driver.
+#[derive(Debug)]
+pub struct Udp {
+    socket: UdpSocket,
+    client: Option<SocketAddr>,
+    dongle: Dongle,
+    /// Datagrams received and sent.
+    pub traffic: (u64, u64),
+}
+
+impl Udp {
+    /// Listens on an address.
+    ///
+    /// # Errors
+    /// If the address is in use or not ours.
+    pub fn listen(address: &str, radio: &Radio, seed: u64) -> Result<Self> {
+        let socket = UdpSocket::bind(address).with_context(|| format!("cannot listen on {address}"))?;
+        socket.set_nonblocking(true)?;
+        Ok(Self { socket, client: None, dongle: Dongle::new(radio, seed), traffic: (0, 0) })
+    }
+
+    /// Where it listens.
+    ///
+    /// # Errors
+    /// If the system does not know.
+    pub fn address(&self) -> Result<SocketAddr> {
+        Ok(self.socket.local_addr()?)
+    }
+}
+
+impl Ground for Udp {
+    fn millisecond(&mut self, now_us: u64, _truth: &State, board: &mut Board, memory: &mut Memory<'_>) {
+        let mut buffer = [0; 64];
+        loop {
+            match self.socket.recv_from(&mut buffer) {
+                Ok((len, from)) => {
+                    self.client = Some(from);
+                    self.traffic.0 += 1;
+                    // A scan: any answer will do. It also polls, like any null packet.
+                    if buffer[..len] == [0xFF] {
+                        let _ = self.socket.send_to(&[0xFF], from);
+                        self.dongle.next_poll_us = now_us;
+                    } else if let Some(packet) = Packet::from_bytes(&buffer[..len]) {
+                        self.dongle.send(now_us, packet);
+                    }
+                }
+                Err(error) if error.kind() == ErrorKind::WouldBlock => break,
+                // A client that is gone makes itself heard this way; another may come.
+                Err(_) => break,
+            }
+        }
+        if let Some(answer) = self.dongle.poll(now_us, board, memory)
+            && let Some(client) = self.client
+        {
+            self.traffic.1 += 1;
+            let _ = self.socket.send_to(answer.bytes(), client);
+        }
+    }
+}

@@ -1,0 +1,454 @@
+//! The machine: core and board together, with exceptions, sleep, faults and resets.
+
+use anyhow::Result;
+
+use crate::board::{Board, Stop};
+use crate::chip::rcc::ResetCause;
+use crate::cortex::cost::{EXCEPTION_ENTRY, EXCEPTION_RETURN};
+use crate::cortex::map;
+use crate::cortex::nvic::exception;
+use crate::cortex::unicorn::{Cpu, Exit, Memory, Register};
+use crate::image::Image;
+
+/// Time from a reset to the firmware's first instruction: the bootloader looks at its pins.
+const BOOT_TICKS: u64 = 2 * crate::board::TICKS_PER_MS;
+/// SRAM that the bootloader uses for itself, so that nothing in it survives a reset.
+const BOOTLOADER_SRAM: usize = 16 * 1024;
+
+/// What the core waits for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Sleep {
+    Awake,
+    ForInterrupt,
+    ForEvent,
+}
+
+/// Time that one exception handler took.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct HandlerStats {
+    /// How often it ran.
+    pub runs: u64,
+    /// Instructions of all runs, without what interrupted them.
+    pub instructions: u64,
+    /// Cycles of all runs (an estimate), without what interrupted them.
+    pub cycles: u64,
+    /// Cycles of the longest run.
+    pub longest: u64,
+    /// Instructions of the longest run, by instructions.
+    pub most_instructions: u64,
+}
+
+/// A handler that is running: what had been done when it began, and what interrupted it since.
+#[derive(Clone, Copy, Debug)]
+struct Running {
+    number: u8,
+    instructions: u64,
+    cycles: u64,
+    nested_instructions: u64,
+    nested_cycles: u64,
+}
+
+/// The machine.
+pub struct Machine {
+    cpu: Cpu<Board>,
+    sleep: Sleep,
+    is_halted: bool,
+    stalled_until: u64,
+    running: Vec<Running>,
+    /// Time by exception number.
+    pub handlers: Vec<HandlerStats>,
+    /// Resets so far and their causes.
+    pub resets: Vec<(u64, ResetCause)>,
+    /// Faults delivered to the firmware: time, program counter, what.
+    pub faults: Vec<(u64, u32, String)>,
+    /// Power is off.
+    pub is_off: bool,
+}
+
+impl Machine {
+    /// A machine with an image in flash, at the firmware's first instruction.
+    ///
+    /// # Errors
+    /// If the engine cannot be made.
+    pub fn new(board: Board, image: &Image) -> Result<Self> {
+        let mut machine = Self {
+            cpu: Cpu::new(board)?,
+            sleep: Sleep::Awake,
+            is_halted: false,
+            stalled_until: 0,
+            running: Vec::new(),
+            handlers: vec![HandlerStats::default(); crate::cortex::nvic::EXCEPTIONS],
+            resets: Vec::new(),
+            faults: Vec::new(),
+            is_off: false,
+        };
+        let (_, mut memory) = machine.cpu.parts();
+        image.write(memory.flash);
+        let id: [u8; 12] = *b"\x42\x00\x31\x00\x10VIRTUAL";
+        let at = (map::UNIQUE_ID - map::SYSTEM) as usize;
+        memory.system[at..at + 12].copy_from_slice(&id);
+        let at = (map::FLASH_SIZE - map::SYSTEM) as usize;
+        memory.system[at..at + 2].copy_from_slice(&1024u16.to_le_bytes());
+        let at = (map::OTP - map::SYSTEM) as usize;
+        memory.system[at..at + 7].copy_from_slice(b"0;CF21\0");
+        scramble(&mut memory);
+        machine.start();
+        Ok(machine)
+    }
+
+    /// Core and board.
+    pub fn parts(&mut self) -> (&mut Board, Memory<'_>) {
+        self.cpu.parts()
+    }
+
+    /// The board.
+    pub fn board(&mut self) -> &mut Board {
+        self.cpu.bus()
+    }
+
+    /// The board, to look at.
+    #[must_use]
+    pub fn look(&self) -> &Board {
+        self.cpu.look()
+    }
+
+    /// The program counter, or the start of the block it is in.
+    #[must_use]
+    pub fn pc(&self) -> u32 {
+        self.cpu.get(Register::PC)
+    }
+
+    /// Loads stack pointer and program counter from the vector table; stays put when there is none.
+    fn start(&mut self) {
+        let (board, memory) = self.cpu.parts();
+        board.now += BOOT_TICKS;
+        let vectors = (memory.word(map::FIRMWARE), memory.word(map::FIRMWARE + 4));
+        let (Some(sp), Some(entry)) = vectors else { return };
+        if sp == u32::MAX {
+            // Blank flash: the STM32 stays in its bootloader.
+            board.nrf.cold_boot(board.now);
+            board.nrf.take_request();
+            self.is_halted = true;
+            return;
+        }
+        for register in
+            [Register::R0, Register::R1, Register::R2, Register::R3, Register::R12, Register::CONTROL]
+        {
+            self.cpu.set(register, 0);
+        }
+        self.cpu.set(Register::PRIMASK, 0);
+        self.cpu.set(Register::BASEPRI, 0);
+        self.cpu.set(Register::FAULTMASK, 0);
+        self.cpu.set(Register::XPSR, 1 << 24);
+        self.cpu.set(Register::LR, u32::MAX);
+        self.cpu.set(Register::SP, sp);
+        self.cpu.set(Register::PC, entry | 1);
+        self.cpu.set(Register::APSR_NZCV, 0);
+    }
+
+    /// Resets the chip.
+    pub fn reset(&mut self, cause: ResetCause) {
+        let (board, mut memory) = self.cpu.parts();
+        let now = board.now;
+        board.reset(cause);
+        board.forget_costs();
+        if matches!(cause, ResetCause::PowerOn | ResetCause::BrownOut) {
+            scramble(&mut memory);
+        }
+        memory.sram[..BOOTLOADER_SRAM].fill(0xB0);
+        self.cpu.forget_code();
+        self.resets.push((now, cause));
+        self.running.clear();
+        self.sleep = Sleep::Awake;
+        (self.is_halted, self.stalled_until) = (false, 0);
+        self.start();
+    }
+
+    /// Power goes away and comes back after some time.
+    pub fn power_cycle(&mut self) {
+        self.is_off = false;
+        self.reset(ResetCause::PowerOn);
+    }
+
+    /// Runs until a time, or until something makes going on impossible. Resets happen on the way.
+    pub fn run_until(&mut self, time: u64) -> Option<Stop> {
+        self.board().set_limit(time);
+        loop {
+            match self.board().stop.take() {
+                Some(Stop::Reset(cause)) => self.reset(cause),
+                Some(Stop::Halt) => {
+                    let board = self.board();
+                    board.settle(None);
+                    self.is_halted = true;
+                }
+                Some(Stop::Stall(until)) => self.stalled_until = until,
+                Some(Stop::PowerOff) => {
+                    self.is_off = true;
+                    return Some(Stop::PowerOff);
+                }
+                Some(stop) => return Some(stop),
+                None => {}
+            }
+            if self.look().now >= time {
+                return None;
+            }
+            if self.is_halted || self.look().now < self.stalled_until {
+                self.pass_time();
+                continue;
+            }
+            let masks = self.cpu.masks();
+            if let Some(number) = self.board().nvic.next(masks.primask, masks.basepri, masks.faultmask) {
+                self.sleep = Sleep::Awake;
+                self.enter(number);
+                continue;
+            }
+            if self.sleep != Sleep::Awake {
+                self.doze();
+                continue;
+            }
+            let exit = self.cpu.run();
+            self.handle(exit);
+        }
+    }
+
+    /// Nothing runs until the next event.
+    fn pass_time(&mut self) {
+        let (board, mut memory) = self.cpu.parts();
+        let next = board.deadline();
+        board.sleep_until(&mut memory, next);
+    }
+
+    fn doze(&mut self) {
+        let board = self.board();
+        // Something pending wakes from WFI even when PRIMASK keeps it from being taken.
+        let wakes = board.nvic.wants() || (self.sleep == Sleep::ForEvent && self.cpu.look().event);
+        if wakes {
+            if self.sleep == Sleep::ForEvent {
+                self.board().event = false;
+            }
+            self.sleep = Sleep::Awake;
+            return;
+        }
+        self.pass_time();
+    }
+
+    fn handle(&mut self, exit: Exit) {
+        if exit != Exit::Asked {
+            self.board().settle(None);
+        }
+        match exit {
+            Exit::Asked => {}
+            Exit::WaitForInterrupt => self.sleep = Sleep::ForInterrupt,
+            Exit::WaitForEvent => {
+                if !std::mem::take(&mut self.board().event) {
+                    self.sleep = Sleep::ForEvent;
+                }
+            }
+            Exit::SupervisorCall => self.enter(exception::SV_CALL),
+            Exit::ExceptionReturn(value) => self.leave(value),
+            Exit::Undefined => self.fault(1 << 16, 0, "undefined instruction".to_owned()),
+            Exit::Breakpoint => self.fault(0, 1 << 31, "breakpoint without a debugger".to_owned()),
+            Exit::BusError { address, is_write, .. } => {
+                let what = if is_write { "store to" } else { "load from" };
+                self.board().system.bfar = address;
+                self.fault(1 << 9 | 1 << 15, 0, format!("{what} {address:#010x}"));
+            }
+            Exit::FetchError(address) => self.fault(1 << 8, 0, format!("no code at {address:#010x}")),
+            Exit::Other(number) => self.board().stop = Some(Stop::Unexpected(number)),
+        }
+    }
+
+    /// A fault: a hard fault, unless its own handler is enabled.
+    fn fault(&mut self, cfsr: u32, hfsr: u32, what: String) {
+        let pc = self.pc();
+        let board = self.board();
+        let now = board.now;
+        board.system.cfsr |= cfsr;
+        let own = match cfsr {
+            0 => None,
+            1..=0xFF => Some(exception::MEM_MANAGE),
+            0x100..=0xFFFF => Some(exception::BUS_FAULT),
+            _ => Some(exception::USAGE_FAULT),
+        };
+        // Core exceptions are pended as enabled only when SHCSR says so; the reset value disables them.
+        let number = own.filter(|n| board.system.is_fault_enabled(*n)).unwrap_or(exception::HARD_FAULT);
+        if number == exception::HARD_FAULT {
+            board.system.hfsr |= if hfsr == 0 { 1 << 30 } else { hfsr };
+        }
+        if board.nvic.is_in_hard_fault() {
+            board.stop = Some(Stop::Lockup);
+            return;
+        }
+        self.faults.push((now, pc, what));
+        self.enter(number);
+    }
+
+    /// Enters an exception: stacks the frame, finds the handler.
+    fn enter(&mut self, number: u8) {
+        let control = self.cpu.get(Register::CONTROL);
+        let has_floats = control & 4 != 0;
+        let xpsr = self.cpu.get(Register::XPSR);
+        let sp = self.cpu.get(Register::SP);
+        let words: u32 = if has_floats { 26 } else { 8 };
+        // The frame is aligned to eight bytes; bit 9 of the stacked xPSR tells of the padding.
+        let frame = sp.wrapping_sub(4 * words) & !7;
+        let padding = sp.wrapping_sub(4 * words) & 4 != 0;
+        let basic = [
+            self.cpu.get(Register::R0),
+            self.cpu.get(Register::R1),
+            self.cpu.get(Register::R2),
+            self.cpu.get(Register::R3),
+            self.cpu.get(Register::R12),
+            self.cpu.get(Register::LR),
+            self.cpu.get(Register::PC),
+            (xpsr & !(1 << 9)) | u32::from(padding) << 9,
+        ];
+        let floats = has_floats.then(|| (self.cpu.floats(), self.cpu.get(Register::FPSCR)));
+        let (board, mut memory) = self.cpu.parts();
+        let mut is_good = true;
+        for (i, word) in (0..).zip(basic) {
+            is_good &= memory.set_word(frame.wrapping_add(4 * i), word);
+        }
+        if let Some((floats, fpscr)) = floats {
+            for (i, word) in (8..).zip(floats.into_iter().chain([fpscr, 0])) {
+                is_good &= memory.set_word(frame.wrapping_add(4 * i), word);
+            }
+        }
+        if !is_good && number != exception::HARD_FAULT {
+            // The stack is not in memory: stacking error, and the hard fault has no frame to trust.
+            board.system.cfsr |= 1 << 12;
+            return self.fault(1 << 12, 0, format!("no stack at {frame:#010x}"));
+        }
+        let thread = board.nvic.depth() == 0;
+        board.nvic.enter(number);
+        board.event = true;
+        board.charge(EXCEPTION_ENTRY);
+        let handler = memory.word(board.system.vtor + 4 * u32::from(number)).unwrap_or(0);
+        let effort = board.effort;
+        self.running.push(Running {
+            number,
+            instructions: effort.instructions,
+            cycles: effort.cycles,
+            nested_instructions: 0,
+            nested_cycles: 0,
+        });
+        let exc_return = match (thread, has_floats) {
+            (true, false) => 0xFFFF_FFF9,
+            (true, true) => 0xFFFF_FFE9,
+            (false, false) => 0xFFFF_FFF1,
+            (false, true) => 0xFFFF_FFE1,
+        };
+        self.cpu.set(Register::CONTROL, control & !4);
+        self.cpu.set(Register::XPSR_NZCVQG, u32::from(number) | 1 << 24);
+        self.cpu.set(Register::SP, frame);
+        self.cpu.set(Register::LR, exc_return);
+        self.cpu.set(Register::PC, handler | 1);
+        // Last: this path makes the engine look at the mode again.
+        self.cpu.set(Register::APSR_NZCV, 0);
+    }
+
+    /// Returns from an exception.
+    fn leave(&mut self, exc_return: u32) {
+        let frame = self.cpu.get(Register::SP);
+        let has_floats = exc_return & 0x10 == 0;
+        let (board, memory) = self.cpu.parts();
+        let words: Option<Vec<u32>> = (0..26).map(|i| memory.word(frame.wrapping_add(4 * i))).collect();
+        let words = words
+            .or_else(|| (0..8).map(|i| memory.word(frame.wrapping_add(4 * i))).collect::<Option<Vec<_>>>());
+        let Some(words) = words.filter(|w| w.len() >= if has_floats { 26 } else { 8 }) else {
+            return self.fault(1 << 11, 0, format!("no stack at {frame:#010x}"));
+        };
+        board.nvic.leave();
+        board.event = true;
+        board.charge(EXCEPTION_RETURN);
+        let thread = board.nvic.depth() == 0;
+        let sleeps = thread && board.system.sleeps_on_exit();
+        let effort = board.effort;
+        self.account(effort.instructions, effort.cycles);
+        let xpsr = words[7];
+        let used = if has_floats { 26 } else { 8 };
+        let padding = if xpsr & (1 << 9) != 0 { 4 } else { 0 };
+        let sp = frame.wrapping_add(4 * used + padding);
+        if has_floats {
+            let mut floats = [0; 16];
+            floats.copy_from_slice(&words[8..24]);
+            self.cpu.set_floats(&floats);
+            self.cpu.set(Register::FPSCR, words[24]);
+        }
+        for (register, word) in
+            [Register::R0, Register::R1, Register::R2, Register::R3, Register::R12, Register::LR]
+                .into_iter()
+                .zip(&words)
+        {
+            self.cpu.set(register, *word);
+        }
+        let control = self.cpu.get(Register::CONTROL);
+        self.cpu.set(Register::XPSR_NZCVQG, xpsr & !(1 << 9));
+        self.cpu.set(Register::CONTROL, control & !4 | u32::from(has_floats) << 2);
+        self.cpu.set(Register::SP, sp);
+        self.cpu.set(Register::PC, words[6] | 1);
+        self.cpu.set(Register::APSR_NZCV, xpsr & 0xF000_0000);
+        if exc_return & 0xF == 0xD {
+            // Process stacks are not used by this firmware, and not modelled.
+            self.board().stop = Some(Stop::Unexpected(exc_return));
+        }
+        if sleeps {
+            self.sleep = Sleep::ForInterrupt;
+        }
+    }
+
+    fn account(&mut self, instructions: u64, cycles: u64) {
+        let Some(running) = self.running.pop() else { return };
+        let (all_instructions, all_cycles) = (instructions - running.instructions, cycles - running.cycles);
+        let own_instructions = all_instructions - running.nested_instructions;
+        let own_cycles = all_cycles - running.nested_cycles;
+        if let Some(stats) = self.handlers.get_mut(usize::from(running.number)) {
+            stats.runs += 1;
+            stats.instructions += own_instructions;
+            stats.cycles += own_cycles;
+            stats.longest = stats.longest.max(own_cycles);
+            stats.most_instructions = stats.most_instructions.max(own_instructions);
+        }
+        if let Some(outer) = self.running.last_mut() {
+            outer.nested_instructions += all_instructions;
+            outer.nested_cycles += all_cycles;
+        }
+    }
+
+    /// Why a run stopped, for people.
+    #[must_use]
+    pub fn explain(&self, stop: &Stop, image: &Image) -> String {
+        let board = self.look();
+        let at =
+            format!("at {} in the block at {}", image.place(self.pc()), image.place(board.block_address));
+        match stop {
+            Stop::Unmodelled { address, is_write } => {
+                let what = if *is_write { "store to" } else { "load from" };
+                format!("{what} {address:#010x}, which is not modelled, {at}")
+            }
+            Stop::Dma(misuse) => format!(
+                "DMA{} stream {} {} ({:#010x}), {at}",
+                misuse.controller, misuse.stream, misuse.what, misuse.address
+            ),
+            Stop::FpuOff => format!("floating-point instruction while the unit is off, {at}"),
+            Stop::Lockup => {
+                let faults: Vec<String> = self
+                    .faults
+                    .iter()
+                    .map(|(_, pc, what)| format!("{what} at {}", image.place(*pc)))
+                    .collect();
+                format!("fault within the fault handler, {at}; before: {}", faults.join("; "))
+            }
+            other => format!("{other:?}, {at}"),
+        }
+    }
+}
+
+/// Memory after power-on holds noise, always the same here.
+fn scramble(memory: &mut Memory<'_>) {
+    let mut state = 0x1234_5678_u32;
+    for byte in memory.sram.iter_mut().chain(memory.ccm.iter_mut()) {
+        state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+        *byte = (state >> 24) as u8;
+    }
+}

@@ -1,0 +1,148 @@
+//! The drone's body in its world, in lock step with the firmware: motors in, sensors out.
+
+use anyhow::{Context, Result};
+use steady_common::{State, Vec3};
+use steady_sim::world::PerceptionSource;
+use steady_sim::{Drone, MAX_MOTOR_THRUST_N, MocapSample, Params, Rng, World};
+
+/// Physics steps in a second: one for every sample of the inertial sensors.
+pub const RATE_HZ: f32 = 1000.0;
+/// Noise of the gyroscope at rest, rad/s: 0.014 °/s/√Hz over 116 Hz.
+const GYRO_REST_STD: f32 = 0.0026;
+/// Noise of the accelerometer at rest, m/s²: 175 µg/√Hz over 145 Hz.
+const ACCELEROMETER_REST_STD: f32 = 0.021;
+/// Random stream of the sensors' noise, apart from the drone's own.
+const NOISE_STREAM: u64 = 1000;
+
+/// What the sensors measure in a step.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Reading {
+    /// Angular velocity, rad/s.
+    pub gyro: Vec3,
+    /// Specific force, m/s².
+    pub force: Vec3,
+    /// Air pressure, Pa.
+    pub pressure_pa: f64,
+    /// Battery voltage, V.
+    pub battery_v: f32,
+    /// A motion capture frame that arrived.
+    pub mocap: Option<MocapSample>,
+}
+
+/// The body.
+pub struct Plant {
+    params: Params,
+    drone: Drone,
+    rng: Rng,
+    gyro_noise: f32,
+    force_noise: f32,
+    hover_rpm: f32,
+    thrust_n_per_rpm2: f32,
+    /// Part of their power that the motors still give (faults).
+    pub motor_health: [f32; 4],
+    /// Voltage taken from the battery by something else (faults), V.
+    pub voltage_drop_v: f32,
+}
+
+impl Plant {
+    /// A drone on the floor of a world.
+    ///
+    /// # Errors
+    /// If the world is not valid.
+    pub fn new(world: &World, seed: u64) -> Result<Self> {
+        let mut world = world.clone();
+        world.physics.rate_hz = RATE_HZ;
+        world.perception.source = PerceptionSource::Sensors;
+        // White noise is vibration for the most part, so it goes with the rotors: it is added here.
+        let gyro_noise = std::mem::take(&mut world.imu.gyro_noise_std_rad_s);
+        let force_noise = std::mem::take(&mut world.imu.accelerometer_noise_std_m_s2);
+        let params = world.compile().context("the world cannot be simulated")?;
+        Ok(Self {
+            drone: Drone::new(&params, seed, 0),
+            hover_rpm: params.hover_rpm(),
+            params,
+            thrust_n_per_rpm2: world.motors.thrust_n_per_rpm2,
+            rng: Rng::new(seed, NOISE_STREAM),
+            gyro_noise,
+            force_noise,
+            motor_health: [1.0; 4],
+            voltage_drop_v: 0.0,
+        })
+    }
+
+    /// A millisecond with the motors at these powers, of 65536.
+    pub fn step(&mut self, pwm: [u16; 4]) -> Reading {
+        let mut given = [0; 4];
+        for ((given, pwm), health) in given.iter_mut().zip(pwm).zip(self.motor_health) {
+            *given = (f32::from(pwm) * health) as u16;
+        }
+        self.drone.step_pwm(&self.params, given, Vec3::ZERO);
+        let sample = self.drone.imu().unwrap_or_default();
+        let mean_rpm = self.drone.rpm().iter().sum::<f32>() / 4.0;
+        let shaking = (mean_rpm / self.hover_rpm).min(1.5);
+        let truth = self.drone.truth();
+        let altitude_m = f64::from(truth.position.z);
+        Reading {
+            gyro: sample.gyro_rad_s
+                + self.rng.normal_vec() * GYRO_REST_STD
+                + self.rng.normal_vec() * (self.gyro_noise * shaking),
+            force: sample.accelerometer_m_s2
+                + self.rng.normal_vec() * ACCELEROMETER_REST_STD
+                + self.rng.normal_vec() * (self.force_noise * shaking),
+            // 12 Pa a metre near the ground, and the noise of the sensor.
+            pressure_pa: 101_325.0 - 12.01 * altitude_m + 1.2 * f64::from(self.rng.normal()),
+            battery_v: self.drone.battery().voltage_v - self.voltage_drop_v,
+            mocap: self.drone.mocap(),
+        }
+    }
+
+    /// Thrust of the rotors, of the full thrust.
+    #[must_use]
+    pub fn thrust(&self) -> [f32; 4] {
+        self.drone.rpm().map(|rpm| rpm * rpm * self.thrust_n_per_rpm2 / MAX_MOTOR_THRUST_N)
+    }
+
+    /// The true state.
+    #[must_use]
+    pub fn truth(&self) -> &State {
+        self.drone.truth()
+    }
+
+    /// Height of the centre when the drone stands on the floor, m.
+    #[must_use]
+    pub fn rest_height_m(&self) -> f32 {
+        self.params.rest_height_m()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rests_on_the_floor_quietly_and_shakes_in_the_air() {
+        let world = World::named("paper").unwrap();
+        let mut plant = Plant::new(&world, 1).unwrap();
+        let spread = |plant: &mut Plant, pwm| {
+            let readings: Vec<Reading> = (0..500).map(|_| plant.step([pwm; 4])).collect();
+            let mean = readings.iter().map(|r| r.gyro.x).sum::<f32>() / 500.0;
+            (readings.iter().map(|r| (r.gyro.x - mean).powi(2)).sum::<f32>() / 500.0).sqrt()
+        };
+        let quiet = spread(&mut plant, 0);
+        assert!((0.002..0.004).contains(&quiet), "{quiet}");
+        assert!((plant.step([0; 4]).force.z - 9.8).abs() < 0.5);
+        plant.step([40_000; 4]);
+        assert!(spread(&mut plant, 40_000) > 0.01);
+        assert!(plant.step([0; 4]).battery_v > 3.5);
+    }
+
+    #[test]
+    fn a_dead_motor_turns_the_drone_over() {
+        let mut plant = Plant::new(&World::named("nominal").unwrap(), 1).unwrap();
+        plant.motor_health[0] = 0.0;
+        for _ in 0..600 {
+            plant.step([60_000; 4]);
+        }
+        assert!(plant.truth().attitude.to_matrix().z.z < 0.8);
+    }
+}

@@ -1,0 +1,100 @@
+//! What surrounds the board in a flight: the body in its world, the ground, faults, and the record of
+//! it all.
+
+use std::cell::RefCell;
+use std::rc::Rc;
+
+use steady_common::State;
+use steady_common::crtp::localization;
+
+use crate::board::Board;
+use crate::cortex::unicorn::Memory;
+use crate::fault::Faults;
+use crate::ground::Ground;
+use crate::outside::Outside;
+use crate::plant::Plant;
+
+/// Period of the barometer, ms.
+const BAROMETER_MS: u64 = 20;
+
+/// One millisecond of a flight as it truly was.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Sample {
+    /// Virtual time, µs.
+    pub time_us: u64,
+    /// The body's true state.
+    pub truth: State,
+    /// Power of the motors, of 65536.
+    pub motors: [u16; 4],
+    /// Thrust the rotors really give, of the full thrust.
+    pub thrust: [f32; 4],
+    /// Battery voltage, V.
+    pub battery_v: f32,
+}
+
+/// Everything around the board.
+pub struct Scene {
+    /// The body.
+    pub plant: Plant,
+    /// Who is at the other end of the radio.
+    pub ground: Box<dyn Ground>,
+    /// What goes wrong, and when.
+    pub faults: Faults,
+    /// The flight so far.
+    pub samples: Vec<Sample>,
+    /// Motion capture is lost (a fault).
+    pub is_mocap_lost: bool,
+    step: u64,
+}
+
+impl Scene {
+    /// A scene that begins now.
+    #[must_use]
+    pub fn new(plant: Plant, ground: Box<dyn Ground>, faults: Faults) -> Self {
+        Self { plant, ground, faults, samples: Vec::new(), is_mocap_lost: false, step: 0 }
+    }
+
+    fn millisecond(&mut self, board: &mut Board, memory: &mut Memory<'_>) {
+        let time_us = board.now / crate::board::TICKS_PER_US;
+        let mut faults = std::mem::take(&mut self.faults);
+        faults.apply(time_us, self, board, memory);
+        self.faults = faults;
+
+        let motors = board.motors();
+        let reading = self.plant.step(motors);
+        board.sensors.measure(reading.gyro, reading.force);
+        if self.step.is_multiple_of(BAROMETER_MS) {
+            board.sensors.measure_air(reading.pressure_pa, 25.0);
+        }
+        // The radio processor's converter has 10 bits over 5.4 V.
+        board.nrf.battery_v = (reading.battery_v / 5.4 * 1023.0).round() * (5.4 / 1023.0);
+        if let Some(frame) = reading.mocap
+            && !self.is_mocap_lost
+        {
+            let seen = match frame.attitude {
+                Some(attitude) => localization::Request::Pose(frame.position_m, attitude),
+                None => localization::Request::Position(frame.position_m),
+            };
+            board.broadcast(&seen.encode());
+        }
+        self.samples.push(Sample {
+            time_us,
+            truth: *self.plant.truth(),
+            motors,
+            thrust: self.plant.thrust(),
+            battery_v: reading.battery_v,
+        });
+        self.ground.millisecond(time_us, self.plant.truth(), board, memory);
+        self.step += 1;
+    }
+}
+
+/// A scene that somebody else looks at too.
+#[derive(Clone)]
+pub struct SharedScene(pub Rc<RefCell<Scene>>);
+
+impl Outside for SharedScene {
+    fn step(&mut self, board: &mut Board, memory: &mut Memory<'_>) {
+        self.0.borrow_mut().millisecond(board, memory);
+    }
+}

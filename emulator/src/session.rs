@@ -1,0 +1,228 @@
+//! A session: image, board, world and ground put together, run, and what came of it.
+
+use std::cell::RefCell;
+use std::fs::OpenOptions;
+use std::path::{Path, PathBuf};
+use std::rc::Rc;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result};
+use steady_sim::World;
+
+use crate::board::card::Card;
+use crate::board::eeprom::Eeprom;
+use crate::board::nrf::Nrf;
+use crate::board::{Board, Effort, Stop, TICKS_PER_MS, TICKS_PER_US};
+use crate::chip::flash;
+use crate::cortex::map;
+use crate::fault::{Fault, Faults};
+use crate::ground::Ground;
+use crate::image::Image;
+use crate::machine::Machine;
+use crate::plant::Plant;
+use crate::scene::{Scene, SharedScene};
+use crate::trace::{Texts, Trace};
+
+/// How often the firmware's output is collected.
+const SLICE: u64 = 10 * TICKS_PER_MS;
+
+/// What a session starts with.
+pub struct Setup {
+    /// The firmware.
+    pub image: Image,
+    /// The world.
+    pub world: World,
+    /// Of all random numbers.
+    pub seed: u64,
+    /// Pages for the flash: address and bytes.
+    pub pages: Vec<(u32, Vec<u8>)>,
+    /// The card's image file; `None` for no deck.
+    pub card: Option<PathBuf>,
+    /// What the EEPROM holds.
+    pub eeprom: Vec<u8>,
+    /// What goes wrong.
+    pub faults: Vec<Fault>,
+    /// Count instructions and cycles by function.
+    pub profile: bool,
+}
+
+/// A line of output: virtual time in µs, text.
+pub type Line = (u64, String);
+
+/// A running session.
+pub struct Session {
+    /// The machine.
+    pub machine: Machine,
+    scene: Rc<RefCell<Scene>>,
+    image: Image,
+    texts: Texts,
+    power_cuts: Vec<u64>,
+    /// What the firmware said so far.
+    pub lines: Vec<Line>,
+    /// Output that could not be decoded.
+    pub damaged_lines: u64,
+    started: Instant,
+    /// Effort at the beginning of the flight and at its end so far.
+    airborne: Option<(Effort, Effort)>,
+}
+
+/// How a run ended.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum End {
+    /// The time was up, or the mission over.
+    Over,
+    /// The firmware, or the ground, switched the power off.
+    PowerOff,
+    /// The machine could not go on; this is why.
+    Stopped(String),
+}
+
+impl Session {
+    /// Puts everything together; the firmware has not run yet.
+    ///
+    /// # Errors
+    /// If the world is not valid or a file cannot be opened.
+    pub fn new(setup: Setup, ground: Box<dyn Ground>) -> Result<Self> {
+        let file = setup.card.as_deref().map(open_card).transpose()?;
+        let has_deck = file.is_some();
+        let faults = Faults::new(setup.faults);
+        let power_cuts = faults.power_cuts();
+        let scene = Scene::new(Plant::new(&setup.world, setup.seed)?, ground, faults);
+        let scene = Rc::new(RefCell::new(scene));
+        let board = Board::new(
+            Card::new(file),
+            Eeprom::with(&setup.eeprom),
+            Nrf::new(has_deck),
+            Box::new(SharedScene(Rc::clone(&scene))),
+        );
+        let texts = Texts::of(&setup.image)?;
+        let mut machine = Machine::new(board, &setup.image)?;
+        let (board, memory) = machine.parts();
+        for (address, bytes) in &setup.pages {
+            flash::program(memory.flash, (address - map::FLASH) as usize, bytes);
+        }
+        if setup.profile {
+            board.profile = Some(vec![(0, 0); map::FLASH_LEN / 2]);
+        }
+        Ok(Self {
+            machine,
+            scene,
+            image: setup.image,
+            texts,
+            power_cuts,
+            lines: Vec::new(),
+            damaged_lines: 0,
+            started: Instant::now(),
+            airborne: None,
+        })
+    }
+
+    /// The scene.
+    #[must_use]
+    pub fn scene(&self) -> std::cell::Ref<'_, Scene> {
+        self.scene.borrow()
+    }
+
+    /// The image.
+    #[must_use]
+    pub fn image(&self) -> &Image {
+        &self.image
+    }
+
+    /// Runs for so long, or until the mission is over or something ends it; `each` hears every line.
+    /// `pace` is the virtual time that may pass in a second of real time; `None` runs freely.
+    pub fn run(&mut self, limit_s: f64, pace: Option<f64>, mut each: impl FnMut(&Line)) -> End {
+        let limit = (limit_s * 168e6) as u64;
+        let mut trace = Trace::new(&self.image, &self.texts);
+        let start = (Instant::now(), self.machine.look().now);
+        let end = loop {
+            let now = self.machine.look().now;
+            let over = self.scene.borrow().ground.mission().is_some_and(|m| m.is_over());
+            if now >= limit || over {
+                break End::Over;
+            }
+            let cut = self.power_cuts.first().map(|us| us * TICKS_PER_US);
+            let mut until = (now + SLICE).min(limit);
+            if let Some(cut) = cut {
+                until = until.min(cut.max(now + 1));
+            }
+            let stop = self.machine.run_until(until);
+            let (board, mut memory) = self.machine.parts();
+            let time_us = board.now / TICKS_PER_US;
+            for text in trace.poll(&mut memory) {
+                self.lines.push((time_us, text));
+                if let Some(line) = self.lines.last() {
+                    each(line);
+                }
+            }
+            if self.scene.borrow().ground.mission().is_some_and(|m| m.is_airborne()) {
+                let effort = self.machine.look().effort;
+                self.airborne = Some((self.airborne.map_or(effort, |(first, _)| first), effort));
+            }
+            match stop {
+                Some(Stop::PowerOff) => break End::PowerOff,
+                Some(stop) => break End::Stopped(self.machine.explain(&stop, &self.image)),
+                None => {}
+            }
+            if cut.is_some_and(|cut| self.machine.look().now >= cut) {
+                self.power_cuts.remove(0);
+                self.machine.power_cycle();
+            }
+            if let Some(pace) = pace {
+                let virtual_s = (self.machine.look().now - start.1) as f64 / 168e6;
+                let ahead = virtual_s / pace - start.0.elapsed().as_secs_f64();
+                if ahead > 0.0 {
+                    std::thread::sleep(Duration::from_secs_f64(ahead.min(0.1)));
+                }
+            }
+        };
+        self.damaged_lines += trace.damaged;
+        end
+    }
+
+    /// Part of the time in the air that the processor was not asleep.
+    #[must_use]
+    pub fn flight_load(&self) -> Option<f64> {
+        let (first, last) = self.airborne?;
+        let (busy, asleep) = ((last.cycles - first.cycles) as f64, (last.asleep - first.asleep) as f64);
+        (busy + asleep > 0.0).then(|| busy / (busy + asleep))
+    }
+
+    /// Real time since the session was made, s.
+    #[must_use]
+    pub fn real_s(&self) -> f64 {
+        self.started.elapsed().as_secs_f64()
+    }
+
+    /// Virtual time, s.
+    #[must_use]
+    pub fn virtual_s(&self) -> f64 {
+        self.machine.look().now as f64 / 168e6
+    }
+
+    /// Instructions and cycles by function, most cycles first.
+    #[must_use]
+    pub fn profile(&self) -> Vec<(String, u64, u64)> {
+        let mut functions = std::collections::BTreeMap::<&str, (u64, u64)>::new();
+        let counts = self.machine.look().profile.as_deref().unwrap_or_default();
+        for (address, (instructions, cycles)) in (map::FLASH..).step_by(2).zip(counts) {
+            if *cycles > 0 {
+                let name = self.image.function(address).map_or("?", |(name, _)| name);
+                let entry = functions.entry(name).or_default();
+                entry.0 += instructions;
+                entry.1 += cycles;
+            }
+        }
+        let mut list: Vec<_> = functions.into_iter().map(|(n, (i, c))| (n.to_owned(), i, c)).collect();
+        list.sort_by_key(|(_, _, cycles)| std::cmp::Reverse(*cycles));
+        list
+    }
+}
+
+fn open_card(path: &Path) -> Result<std::fs::File> {
+    OpenOptions::new()
+        .read(true)
+        .write(true)
+        .open(path)
+        .with_context(|| format!("cannot open the card image {}", path.display()))
+}

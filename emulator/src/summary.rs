@@ -1,0 +1,297 @@
+//! What came of a flight, for people and programs.
+
+use std::path::Path;
+
+use serde::Serialize;
+use steady_common::observation::{REWARD_CONSTANT, RewardWeights, reward};
+use steady_common::transition::{Flags, Transition};
+use steady_common::usdlog::{Ending, Header, Layout, Scanner};
+use steady_common::{Action, Reference, State};
+
+use crate::mission::Phase;
+use crate::sdimage;
+use crate::session::{End, Session};
+
+/// Milliseconds in a control step.
+const CONTROL_MS: usize = 2;
+/// Exception numbers of the executors: interrupts 52 and 53, whose peripherals the firmware does not use.
+const FLIGHT_EXCEPTION: usize = 16 + 52;
+const RADIO_EXCEPTION: usize = 16 + 53;
+
+/// How well the task was flown, over the part of the flight that counts.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
+pub struct Tracking {
+    /// Length of that part, s.
+    pub duration_s: f64,
+    /// Mean distance from the reference, m.
+    pub tracking_error_m: f64,
+    /// Largest distance, m.
+    pub worst_error_m: f64,
+    /// Sum over control steps of the reward without its constant.
+    pub cumulative_reward: f64,
+    /// Root mean square of roll and pitch, rad.
+    pub tilt_rms_rad: f64,
+    /// Mean height error while the reference stands still in the air, m.
+    pub hover_height_error_m: f64,
+}
+
+/// What one executor took of the processor.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
+pub struct Effort {
+    /// How often it was entered.
+    pub runs: u64,
+    /// Instructions in a run: mean and most.
+    pub instructions_mean: f64,
+    /// Most instructions in a run.
+    pub instructions_most: u64,
+    /// Cycles in a run (an estimate): mean.
+    pub cycles_mean: f64,
+    /// Cycles of the longest run (an estimate).
+    pub cycles_worst: u64,
+}
+
+/// A log file on the card.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct LogFile {
+    /// Its name.
+    pub name: String,
+    /// Its length in bytes.
+    pub bytes: u64,
+    /// Records of control steps whose checksum is right.
+    pub records: u64,
+    /// Control steps missing between the first and the last record.
+    pub lost: u64,
+    /// Bytes that belong to no good record.
+    pub skipped_bytes: u64,
+    /// The file was closed: its checksum is there and right.
+    pub is_closed: bool,
+    /// Records made by the differentiable law while the motors turned.
+    pub law_records: u64,
+    /// What is wrong with the file as a whole.
+    pub problem: Option<String>,
+}
+
+/// The summary.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Summary {
+    /// How it ended.
+    pub end: String,
+    /// The mission was flown to its end.
+    pub success: bool,
+    /// Why not.
+    pub failure: Option<String>,
+    /// The drone stands on the floor, upright, with its motors off.
+    pub is_landed: bool,
+    /// Where the drone ended, m.
+    pub final_position_m: [f32; 3],
+    /// Most height, m.
+    pub highest_m: f32,
+    /// Tracking, where there was something to track.
+    pub tracking: Option<Tracking>,
+    /// Virtual time, s.
+    pub virtual_s: f64,
+    /// Real time, s.
+    pub real_s: f64,
+    /// Virtual over real time.
+    pub speed: f64,
+    /// Instructions executed.
+    pub instructions: u64,
+    /// Part of the time that the processor was not asleep, in the air where it flew.
+    pub cpu_load: f64,
+    /// Flight executor.
+    pub flight: Effort,
+    /// Radio executor.
+    pub radio: Effort,
+    /// Deepest nesting of exceptions.
+    pub deepest_nesting: usize,
+    /// Shortest time left when the watchdog was fed, ms.
+    pub watchdog_margin_ms: Option<f64>,
+    /// Resets: time in s and cause.
+    pub resets: Vec<(f64, String)>,
+    /// Processor faults: time in s, where, what.
+    pub faults: Vec<(f64, String, String)>,
+    /// Radio packets: sent by the ground, not acknowledged, dropped by the radio processor.
+    pub radio_packets: [u64; 3],
+    /// Frames damaged and bytes lost between the processors.
+    pub serial_errors: [u64; 2],
+    /// Blocks read from and written to the card.
+    pub card_blocks: [u64; 2],
+    /// Log files on the card.
+    pub logs: Vec<LogFile>,
+    /// Peripherals used without their clock: where, which register.
+    pub unclocked: Vec<(String, String)>,
+    /// What the drone said on its console.
+    pub console: String,
+}
+
+impl Summary {
+    /// Sums a session up; `card` is the card's image.
+    #[must_use]
+    pub fn of(session: &Session, end: &End, card: Option<&Path>) -> Self {
+        let scene = session.scene();
+        let mission = scene.ground.mission();
+        let board = session.machine.look();
+        let last = scene.samples.last();
+        let rest = scene.plant.rest_height_m();
+        let is_landed = last.is_some_and(|s| {
+            s.truth.position.z < rest + 0.02 && s.truth.attitude.to_matrix().z.z > 0.9 && s.motors == [0; 4]
+        });
+        let failure = match end {
+            End::Stopped(why) => Some(why.clone()),
+            _ => mission.and_then(|m| m.failure.clone()),
+        };
+        let image = session.image();
+        let seconds = |ticks: u64| ticks as f64 / 168e6;
+        let busy = board.effort.cycles as f64;
+        let flown = mission.is_some_and(|m| m.history.iter().any(|(_, p)| *p == Phase::Disarm));
+        Self {
+            end: match end {
+                End::Over => "over".to_owned(),
+                End::PowerOff => "power off".to_owned(),
+                End::Stopped(_) => "stopped".to_owned(),
+            },
+            success: failure.is_none() && (mission.is_none() || flown),
+            failure,
+            is_landed,
+            final_position_m: last
+                .map_or([0.0; 3], |s| [s.truth.position.x, s.truth.position.y, s.truth.position.z]),
+            highest_m: scene.samples.iter().map(|s| s.truth.position.z).fold(0.0, f32::max),
+            tracking: tracking(session),
+            virtual_s: session.virtual_s(),
+            real_s: session.real_s(),
+            speed: session.virtual_s() / session.real_s().max(1e-9),
+            instructions: board.effort.instructions,
+            cpu_load: session.flight_load().unwrap_or(busy / (busy + board.effort.asleep as f64)),
+            flight: effort(session, FLIGHT_EXCEPTION),
+            radio: effort(session, RADIO_EXCEPTION),
+            deepest_nesting: board.nvic.deepest,
+            watchdog_margin_ms: board.watchdog.closest.map(|ticks| seconds(ticks) * 1e3),
+            resets: session.machine.resets.iter().map(|(t, c)| (seconds(*t), format!("{c:?}"))).collect(),
+            faults: session
+                .machine
+                .faults
+                .iter()
+                .map(|(t, pc, what)| (seconds(*t), image.place(*pc), what.clone()))
+                .collect(),
+            radio_packets: {
+                let (sent, lost) = mission.map_or((0, 0), |m| m.polls());
+                [sent, lost, board.nrf.losses.dropped]
+            },
+            serial_errors: [u64::from(board.nrf.damaged()), board.serial_overruns()],
+            card_blocks: [board.card.traffic.0, board.card.traffic.1],
+            logs: card.map(logs).unwrap_or_default(),
+            unclocked: board
+                .unclocked
+                .iter()
+                .map(|(block, register)| (image.place(*block), format!("{register:#010x}")))
+                .collect(),
+            console: mission.map(|m| m.console.clone()).unwrap_or_default(),
+        }
+    }
+}
+
+fn effort(session: &Session, exception: usize) -> Effort {
+    let stats = session.machine.handlers.get(exception).copied().unwrap_or_default();
+    let runs = stats.runs.max(1) as f64;
+    Effort {
+        runs: stats.runs,
+        instructions_mean: stats.instructions as f64 / runs,
+        instructions_most: stats.most_instructions,
+        cycles_mean: stats.cycles as f64 / runs,
+        cycles_worst: stats.longest,
+    }
+}
+
+/// The action that four thrusts (parts of the full one) amount to.
+fn action_of([m1, m2, m3, m4]: [f32; 4]) -> Action {
+    Action {
+        thrust: (m1 + m2 + m3 + m4) / 4.0,
+        roll: (m3 + m4 - m1 - m2) / 2.0,
+        pitch: (m1 + m4 - m2 - m3) / 2.0,
+        yaw: (m1 + m3 - m2 - m4) / 4.0,
+    }
+}
+
+fn tracking(session: &Session) -> Option<Tracking> {
+    let scene = session.scene();
+    let mission = scene.ground.mission()?;
+    let first = scene.samples.first()?.time_us;
+    let mut t = Tracking::default();
+    let (mut steps, mut still) = (0.0, 0.0);
+    for wanted in mission.wanted.iter().filter(|w| w.counts).step_by(CONTROL_MS) {
+        let index = (wanted.time_us - first) / 1000;
+        let Some(sample) = scene.samples.get(index as usize) else { continue };
+        let (truth, reference): (&State, &Reference) = (&sample.truth, &wanted.reference);
+        let error = f64::from((truth.position - reference.position).norm());
+        let rpy = truth.attitude.to_euler();
+        steps += 1.0;
+        t.tracking_error_m += error;
+        t.worst_error_m = t.worst_error_m.max(error);
+        let action = action_of(sample.thrust);
+        let r = reward(&RewardWeights::PAPER, truth, reference, &action) - REWARD_CONSTANT;
+        t.cumulative_reward += f64::from(r);
+        t.tilt_rms_rad += f64::from(rpy.x * rpy.x + rpy.y * rpy.y);
+        if reference.position.z > 0.5 && reference.velocity.norm() < 1e-3 {
+            still += 1.0;
+            t.hover_height_error_m += f64::from((truth.position.z - reference.position.z).abs());
+        }
+    }
+    if steps == 0.0 {
+        return None;
+    }
+    t.duration_s = steps * CONTROL_MS as f64 / 1000.0;
+    t.tracking_error_m /= steps;
+    t.tilt_rms_rad = (t.tilt_rms_rad / steps).sqrt();
+    t.hover_height_error_m /= f64::max(still, 1.0);
+    Some(t)
+}
+
+/// Looks at every log on a card.
+#[must_use]
+pub fn logs(card: &Path) -> Vec<LogFile> {
+    let files = match sdimage::list(card) {
+        Ok(files) => files,
+        Err(error) => {
+            let problem = Some(format!("{error:#}"));
+            return vec![LogFile { name: card.display().to_string(), problem, ..LogFile::default() }];
+        }
+    };
+    files
+        .into_iter()
+        .filter(|(name, _)| !name.contains('.'))
+        .map(|(name, bytes)| match sdimage::read(card, &name) {
+            Ok(content) => examine(name, &content),
+            Err(error) => LogFile { name, bytes, problem: Some(format!("{error:#}")), ..LogFile::default() },
+        })
+        .collect()
+}
+
+/// Looks at a log.
+#[must_use]
+pub fn examine(name: String, content: &[u8]) -> LogFile {
+    let mut file = LogFile { name, bytes: content.len() as u64, ..LogFile::default() };
+    let scanner = Header::parse(content).map_err(|e| format!("{e:?}")).and_then(|header| {
+        let layout = Layout::new(&header).map_err(|e| format!("{e:?}"))?;
+        let (head, _) = content.split_at_checked(header.length()).ok_or("no header")?;
+        Ok((Scanner::new(layout, head), header.length()))
+    });
+    let (scanner, at) = match scanner {
+        Ok(scanner) => scanner,
+        Err(problem) => return LogFile { problem: Some(problem), ..file },
+    };
+    let mut previous: Option<Transition> = None;
+    let summary = scanner.finish(&content[at..], |record| {
+        let Ok(transition) = Transition::decode(record.bytes) else { return };
+        file.records += 1;
+        if let Some(previous) = previous {
+            file.lost += u64::from(transition.sequence.wrapping_sub(previous.sequence).saturating_sub(1));
+        }
+        if transition.flags.has(Flags::LAW) && transition.flags.has(Flags::MOTORS_ON) {
+            file.law_records += 1;
+        }
+        previous = Some(transition);
+    });
+    file.skipped_bytes = summary.skipped_bytes;
+    file.is_closed = summary.ending == Ending::Complete;
+    file
+}

@@ -1,0 +1,253 @@
+//! The core alone, with programs assembled by hand: time, exceptions, sleep, faults, strictness.
+#![allow(clippy::unwrap_used)]
+
+use virtual_crazyflie::board::card::Card;
+use virtual_crazyflie::board::eeprom::Eeprom;
+use virtual_crazyflie::board::nrf::Nrf;
+use virtual_crazyflie::board::{Stop, TICKS_PER_MS};
+use virtual_crazyflie::chip::rcc::ResetCause;
+use virtual_crazyflie::outside::Nothing;
+use virtual_crazyflie::{Board, Image, Machine};
+
+const CODE: u32 = 0x0800_4200;
+/// Where programs leave their results.
+const RESULT: u32 = 0x2000_8000;
+
+/// An image: vector table with the given handlers (exception number, offset in halfwords into the code).
+fn image(handlers: &[(usize, u32)], code: &[u16]) -> Image {
+    let mut words = [CODE | 1; 128];
+    words[0] = 0x2002_0000;
+    for (number, offset) in handlers {
+        words[*number] = (CODE + 2 * offset) | 1;
+    }
+    let mut bytes: Vec<u8> = words.iter().flat_map(|w| w.to_le_bytes()).collect();
+    bytes.extend(code.iter().flat_map(|h| h.to_le_bytes()));
+    Image::parse(bytes).unwrap()
+}
+
+fn machine(handlers: &[(usize, u32)], code: &[u16]) -> Machine {
+    let board = Board::new(Card::new(None), Eeprom::default(), Nrf::new(false), Box::new(Nothing));
+    Machine::new(board, &image(handlers, code)).unwrap()
+}
+
+fn result(machine: &mut Machine, index: u32) -> u32 {
+    machine.parts().1.word(RESULT + 4 * index).unwrap()
+}
+
+/// `ldr rN, =word` is a literal load; here as movw/movt.
+fn load(register: u16, word: u32) -> [u16; 4] {
+    let half = |op: u16, h: u16| {
+        [op | (h >> 12) | (h >> 1 & 0x0400), (h & 0x00FF) | (h << 4 & 0x7000) | register << 8]
+    };
+    let [a, b] = half(0xF240, word as u16);
+    let [c, d] = half(0xF2C0, (word >> 16) as u16);
+    [a, b, c, d]
+}
+
+fn program(parts: &[&[u16]]) -> Vec<u16> {
+    parts.concat()
+}
+
+#[test]
+fn a_loop_takes_its_time_and_its_result_is_right() {
+    // r0 = 1000; r1 = 0; do { r1 += 3; r0 -= 1 } while r0 != 0; store r1; wait for ever.
+    let code =
+        program(&[&load(0, 1000), &load(1, 0), &load(2, RESULT), &[0x3103, 0x3801, 0xD1FC, 0x6011, 0xE7FE]]);
+    let mut m = machine(&[], &code);
+    let before = m.look().effort;
+    assert_eq!(m.run_until(3 * TICKS_PER_MS), None);
+    assert_eq!(result(&mut m, 0), 3000);
+    let spent = m.look().effort;
+    assert!(spent.instructions - before.instructions > 3000);
+    // The whole time was spent computing.
+    assert_eq!(spent.asleep, 0);
+    assert!(m.look().now - 3 * TICKS_PER_MS < 100);
+}
+
+#[test]
+fn systick_interrupts_and_wfi_sleeps_in_between() {
+    // Thread: reload = 16799 (10 kHz), control = 7; loop: wfi; b loop.
+    // Handler: ++RESULT; bx lr.
+    let thread = program(&[
+        &load(0, 0xE000_E010),
+        &load(1, 16_799),
+        &load(2, RESULT),
+        &[0x2300, 0x6013, 0x6041, 0x2107, 0x6001, 0xBF30, 0xE7FD],
+    ]);
+    let handler = thread.len() as u32;
+    let code = program(&[&thread, &load(2, RESULT), &[0x6813, 0x3301, 0x6013, 0x4770]]);
+    let mut m = machine(&[(15, handler)], &code);
+    assert_eq!(m.run_until(12 * TICKS_PER_MS), None);
+    let ticks = result(&mut m, 0);
+    assert!((99..=100).contains(&ticks), "{ticks}");
+    let effort = m.look().effort;
+    assert!(effort.asleep > 9 * TICKS_PER_MS, "{effort:?}");
+    assert_eq!(m.handlers[15].runs, u64::from(ticks));
+    assert_eq!(m.handlers[15].instructions, 6 * u64::from(ticks));
+}
+
+#[test]
+fn an_urgent_interrupt_comes_through_and_a_masked_one_waits() {
+    // Interrupt 0 (priority 0x80) pends interrupt 1 (0x40), which must run inside it: the log is
+    // 1 (begin of 0), 2 (in 1), 3 (end of 0). The thread pends 0 under PRIMASK and writes 9 first.
+    let log = |value: u16| vec![0x2600 | value, 0xF847, 0x6B04]; // movs r6,#value; str r6,[r7],#4
+    let thread = program(&[
+        &load(7, RESULT),
+        &load(0, 0xE000_E100),
+        &[0x2103, 0x6001], // enable both
+        &load(0, 0xE000_E400),
+        &load(1, 0x4080),
+        &[0x6001],
+        &load(0, 0xE000_E200),
+        &[0xB672, 0x2101, 0x6001], // cpsid i; pend 0
+        &log(9),
+        &[0xB662, 0xBF00], // cpsie i
+        &log(8),
+        &[0xE7FE],
+    ]);
+    let first = thread.len() as u32;
+    let zero =
+        program(&[&log(1), &load(0, 0xE000_E200), &[0x2102, 0x6001, 0xF3BF, 0x8F6F], &log(3), &[0x4770]]);
+    let second = first + zero.len() as u32;
+    let one = program(&[&log(2), &[0x4770]]);
+    let code = program(&[&thread, &zero, &one]);
+    let mut m = machine(&[(16, first), (17, second)], &code);
+    assert_eq!(m.run_until(3 * TICKS_PER_MS), None);
+    let log: Vec<u32> = (0..5).map(|i| result(&mut m, i)).collect();
+    assert_eq!(log, [9, 1, 2, 3, 8]);
+    assert_eq!(m.look().nvic.deepest, 2);
+}
+
+#[test]
+fn floats_survive_an_interrupt_that_uses_them() {
+    // CPACR on; s0 = 1.0; loop { s0 += 1.0 } with SysTick clobbering s0..: after 100 ticks it stops.
+    let thread = program(&[
+        &load(0, 0xE000_ED88),
+        &load(1, 0x00F0_0000),
+        &[0x6001, 0xF3BF, 0x8F6F], // str; isb
+        &load(2, RESULT),
+        &[0x2300, 0x6013],
+        &load(0, 0xE000_E010),
+        &load(1, 1_679),
+        &[0x6041, 0x2107, 0x6001],
+        &[0xEEB7, 0x0A00, 0xEEF7, 0x0A00], // vmov s0,#1.0; vmov s1,#1.0
+        &load(4, 100_000),
+        // loop: vadd s0,s0,s1; subs r4,#1; bne loop; vstr s0,[r2,#4]; b .
+        &[0xEE30, 0x0A20, 0x3C01, 0xD1FB, 0xED82, 0x0A01, 0xE7FE],
+    ]);
+    let handler = thread.len() as u32;
+    let code = program(&[
+        &thread,
+        &load(2, RESULT),
+        // vmov s0,#31; vmov s1,s0; ldr; adds; str; bx lr
+        &[0xEEB3, 0x0A0F, 0xEEF0, 0x0A40, 0x6813, 0x3301, 0x6013, 0x4770],
+    ]);
+    let mut m = machine(&[(15, handler)], &code);
+    assert_eq!(m.run_until(10 * TICKS_PER_MS), None);
+    assert!(result(&mut m, 0) > 100);
+    assert_eq!(f32::from_bits(result(&mut m, 1)), 100_001.0);
+}
+
+#[test]
+fn a_bad_load_reaches_the_hard_fault_handler_with_its_address() {
+    let thread = program(&[&load(0, 0x6000_0000), &[0x6801, 0xE7FE]]);
+    let handler = thread.len() as u32;
+    // r1 = HFSR, r2 = BFAR, r3 = stacked pc.
+    let code = program(&[
+        &thread,
+        &load(0, 0xE000_ED2C),
+        &load(4, RESULT),
+        &[0x6801, 0x6883, 0x6021, 0x6063, 0x9B06, 0x60A3, 0xE7FE],
+    ]);
+    let mut m = machine(&[(3, handler)], &code);
+    assert_eq!(m.run_until(3 * TICKS_PER_MS), None);
+    assert_eq!(result(&mut m, 0), 1 << 30);
+    assert_eq!(result(&mut m, 1), 0x6000_0000);
+    assert_eq!(result(&mut m, 2), CODE + 8);
+    assert_eq!(m.faults.len(), 1);
+}
+
+#[test]
+fn running_data_is_a_hard_fault() {
+    // r0 = SRAM | 1; bx r0
+    let code = program(&[&load(0, 0x2000_1001), &[0x4700, 0xE7FE]]);
+    let mut m = machine(&[(3, 5)], &code);
+    assert_eq!(m.run_until(3 * TICKS_PER_MS), None);
+    assert_eq!((m.faults.len(), m.faults[0].1), (1, 0x2000_1000), "{:?}", m.faults);
+}
+
+#[test]
+fn an_undefined_instruction_is_a_hard_fault_and_a_second_one_locks_up() {
+    let mut m = machine(&[(3, 1)], &[0xDE00, 0xDE01]);
+    let stop = m.run_until(3 * TICKS_PER_MS);
+    assert_eq!(stop, Some(Stop::Lockup));
+    assert_eq!(m.faults[0].1, CODE, "{:?}", m.faults);
+}
+
+#[test]
+fn a_register_that_is_not_modelled_is_named() {
+    let code = program(&[&load(0, 0x4001_2000), &[0x6801, 0xE7FE]]);
+    let mut m = machine(&[], &code);
+    let stop = m.run_until(3 * TICKS_PER_MS).unwrap();
+    assert_eq!(stop, Stop::Unmodelled { address: 0x4001_2000, is_write: false });
+    let text = m.explain(&stop, &image(&[], &code));
+    assert!(text.contains("load from 0x40012000"), "{text}");
+}
+
+#[test]
+fn a_peripheral_without_its_clock_is_dumb_and_the_access_is_remembered() {
+    // r1 = GPIOA_MODER; store it.
+    let code = program(&[&load(0, 0x4002_0000), &load(2, RESULT), &[0x6801, 0x6011, 0xE7FE]]);
+    let mut m = machine(&[], &code);
+    assert_eq!(m.run_until(3 * TICKS_PER_MS), None);
+    assert_eq!(result(&mut m, 0), 0);
+    assert_eq!(m.look().unclocked.values().collect::<Vec<_>>(), [&0x4002_0000]);
+}
+
+#[test]
+fn a_software_reset_starts_again_and_keeps_the_memory() {
+    // ++RESULT2 (at +8 in CCM); if it is 3 stay, else reset by AIRCR.
+    let code = program(&[
+        &load(2, 0x1000_0100),
+        &load(0, 0xE000_ED0C),
+        &load(1, 0x05FA_0004),
+        // ldr r3,[r2]; adds r3,#1; str r3,[r2]; and 3; beq .; str r1,[r0]; b .
+        &[0x6813, 0x3301, 0x6013, 0xF013, 0x0F03, 0xD0FE, 0x6001, 0xE7FE],
+    ]);
+    let mut m = machine(&[], &code);
+    assert_eq!(m.run_until(50 * TICKS_PER_MS), None);
+    assert!((1..=4).contains(&m.resets.len()), "{:?}", m.resets);
+    assert!(m.resets.iter().all(|(_, cause)| *cause == ResetCause::Software));
+    assert_eq!(m.parts().1.word(0x1000_0100).unwrap() & 3, 0);
+}
+
+#[test]
+fn wfe_returns_at_once_after_sev() {
+    // sev; wfe; (store 1); wfe (sleeps); store 2
+    let code = program(&[
+        &load(2, RESULT),
+        &[0x2300, 0x6013, 0xBF40, 0xBF20, 0x2301, 0x6013, 0xBF20, 0x2302, 0x6013, 0xE7FE],
+    ]);
+    let mut m = machine(&[], &code);
+    assert_eq!(m.run_until(5 * TICKS_PER_MS), None);
+    assert_eq!(result(&mut m, 0), 1);
+    assert!(m.look().effort.asleep > 2 * TICKS_PER_MS);
+}
+
+#[test]
+fn two_runs_are_the_same_to_the_tick() {
+    let run = || {
+        let thread = program(&[
+            &load(0, 0xE000_E010),
+            &load(1, 16_799),
+            &load(2, RESULT),
+            &[0x2300, 0x6013, 0x6041, 0x2107, 0x6001, 0x3401, 0xE7FD],
+        ]);
+        let handler = thread.len() as u32;
+        let code = program(&[&thread, &load(2, RESULT), &[0x6813, 0x3301, 0x6013, 0x4770]]);
+        let mut m = machine(&[(15, handler)], &code);
+        m.run_until(9 * TICKS_PER_MS);
+        (m.look().now, m.look().effort, m.handlers[15])
+    };
+    assert_eq!(run(), run());
+}

@@ -1,0 +1,154 @@
+//! DMA streams: one transfer at a time between a peripheral's data register and a static buffer.
+//!
+//! | stream | channel | what |
+//! |---|---|---|
+//! | DMA1 stream 2 | 3 | I2C3 receive (sensors) |
+//! | DMA1 stream 5 | 1 | I2C1 receive (EEPROM) |
+//! | DMA2 stream 1 | 5 | USART6 receive, circular |
+//! | DMA2 stream 7 | 5 | USART6 transmit |
+//! | DMA2 stream 0 | 3 | SPI1 receive (card) |
+//! | DMA2 stream 5 | 3 | SPI1 transmit (card) |
+
+use core::sync::atomic::{Ordering, compiler_fence};
+
+use stm32f4xx_hal::pac::{DMA1, DMA2, dma2};
+
+use super::reg;
+
+/// One stream of one of the two controllers.
+#[derive(Clone, Copy)]
+pub(crate) struct Stream {
+    pub(crate) controller: Controller,
+    pub(crate) number: u8,
+    pub(crate) channel: u8,
+}
+
+/// A DMA controller.
+#[derive(Clone, Copy)]
+pub(crate) enum Controller {
+    One,
+    Two,
+}
+
+/// What a stream does.
+#[derive(Clone, Copy)]
+pub(crate) struct Transfer {
+    /// Address of the peripheral's data register.
+    pub(crate) peripheral: u32,
+    /// First byte of the buffer. It must stay valid until the stream has stopped, and be in SRAM.
+    pub(crate) memory: u32,
+    /// Bytes.
+    pub(crate) length: u16,
+    /// From memory to the peripheral.
+    pub(crate) to_peripheral: bool,
+    /// The address in memory advances.
+    pub(crate) advance: bool,
+    /// Starts over at the end, with an interrupt at half of the buffer as well.
+    pub(crate) circular: bool,
+    /// Interrupt at the end and at errors.
+    pub(crate) interrupt: bool,
+}
+
+/// How a transfer ended.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Flags {
+    pub(crate) complete: bool,
+    pub(crate) error: bool,
+}
+
+/// Gives both controllers their clocks.
+pub(crate) fn init() {
+    reg::rcc().ahb1enr().modify(|_, w| w.dma1en().set_bit().dma2en().set_bit());
+}
+
+impl Stream {
+    fn block(self) -> &'static dma2::RegisterBlock {
+        let address = match self.controller {
+            Controller::One => DMA1::ptr(),
+            Controller::Two => DMA2::ptr(),
+        };
+        // SAFETY: the address is the controller's; its registers are volatile cells. Every stream has
+        // one owner, and the shared flag registers are cleared by writing ones.
+        unsafe { &*address }
+    }
+
+    fn stream(self) -> &'static dma2::ST {
+        // The number is one of the constants above; the mask shows it to the compiler.
+        self.block().st(usize::from(self.number & 7))
+    }
+
+    /// Position of the stream's six flags in its flag register.
+    fn flag_shift(self) -> u32 {
+        match self.number & 3 {
+            0 => 0,
+            1 => 6,
+            2 => 16,
+            _ => 22,
+        }
+    }
+
+    /// Starts a transfer.
+    pub(crate) fn start(self, transfer: Transfer) {
+        self.stop();
+        let stream = self.stream();
+        // SAFETY: the addresses are a data register's and a static buffer's (the caller's promise);
+        // the other registers take these values.
+        unsafe {
+            stream.par().write(|w| w.bits(transfer.peripheral));
+            stream.m0ar().write(|w| w.bits(transfer.memory));
+            stream.ndtr().write(|w| w.bits(u32::from(transfer.length)));
+        }
+        // The buffer's bytes are in memory before the stream may read them.
+        compiler_fence(Ordering::SeqCst);
+        let bit = |on: bool, position: u32| u32::from(on) << position;
+        let settings = u32::from(self.channel & 7) << 25
+            | bit(transfer.advance, 10)
+            | bit(transfer.circular, 8)
+            | bit(transfer.to_peripheral, 6)
+            | bit(transfer.interrupt, 4)
+            | bit(transfer.interrupt && transfer.circular, 3)
+            | bit(transfer.interrupt, 2);
+        // SAFETY: channel, increment, circular, direction, interrupts (end, half, error); bytes,
+        // direct mode, low priority.
+        stream.cr().write(|w| unsafe { w.bits(settings) });
+        // SAFETY: the same with the enable bit.
+        stream.cr().write(|w| unsafe { w.bits(settings | 1) });
+    }
+
+    /// Stops the stream and clears its flags.
+    pub(crate) fn stop(self) {
+        let stream = self.stream();
+        stream.cr().modify(|_, w| w.en().clear_bit());
+        // The byte in transfer is finished first: a few bus cycles.
+        for _ in 0..100 {
+            if stream.cr().read().en().bit_is_clear() {
+                break;
+            }
+        }
+        self.take_flags();
+        // What the stream wrote is read only after this.
+        compiler_fence(Ordering::SeqCst);
+    }
+
+    /// Bytes still to transfer.
+    pub(crate) fn remaining(self) -> u16 {
+        self.stream().ndtr().read().bits() as u16
+    }
+
+    /// Reads and clears the flags.
+    pub(crate) fn take_flags(self) -> Flags {
+        let (block, shift) = (self.block(), self.flag_shift());
+        let status = if self.number < 4 { block.lisr().read().bits() } else { block.hisr().read().bits() };
+        let mine = status & (0x3D << shift);
+        // SAFETY: writing a one clears that flag, zeros leave the other streams' flags.
+        unsafe {
+            if self.number < 4 {
+                block.lifcr().write(|w| w.bits(mine));
+            } else {
+                block.hifcr().write(|w| w.bits(mine));
+            }
+        }
+        let flags = mine >> shift;
+        Flags { complete: flags & (1 << 5) != 0, error: flags & (1 << 3) != 0 }
+    }
+}

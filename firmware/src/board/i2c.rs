@@ -1,0 +1,401 @@
+//! The two I2C buses: I2C3 with the sensors, I2C1 with the EEPROM; 400 kHz.
+//!
+//! A transfer is a job in a static; interrupts carry it through (start, address, register bytes,
+//! repeated start, then the received bytes by DMA), and the task that waits for it sleeps meanwhile.
+//! Nothing waits for a bus without a limit: a job that does not end in time resets the peripheral and
+//! clocks a stuck chip free.
+
+use core::cell::RefCell;
+
+use critical_section::Mutex;
+use embassy_sync::blocking_mutex::raw::CriticalSectionRawMutex;
+use embassy_sync::signal::Signal;
+use embassy_time::{Duration, with_timeout};
+use embedded_hal_async::i2c::{ErrorKind, ErrorType, I2c, NoAcknowledgeSource, Operation};
+use stm32f4xx_hal::pac::{I2C1, I2C3, i2c1, interrupt};
+
+use super::dma::{Controller, Stream, Transfer};
+use super::gpio::{Drive, Pin, Port, Pull};
+use super::{reg, time};
+
+/// Most bytes one job can write: an EEPROM page and its address.
+const WRITE_SIZE: usize = 34;
+/// Most bytes one job can read.
+const READ_SIZE: usize = 64;
+
+/// APB1, MHz.
+const APB1_MHZ: u8 = 42;
+/// 400 kHz with a low phase twice the high phase: 42 MHz / (3 · 35).
+const CLOCK_CONTROL: u16 = 35;
+/// Rise time of 300 ns in APB1 cycles, plus one.
+const RISE_TIME: u8 = 13;
+
+/// Where a job is.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Phase {
+    Idle,
+    /// Start sent, to write.
+    Start,
+    /// Address sent, to write; then the bytes.
+    Writing,
+    /// Repeated start sent (or the first start of a pure read).
+    Restart,
+    /// Bytes arrive by DMA.
+    Reading,
+}
+
+/// One transfer: write some bytes, then read some.
+struct Job {
+    phase: Phase,
+    address: u8,
+    write: [u8; WRITE_SIZE],
+    to_write: u8,
+    written: u8,
+    read: [u8; READ_SIZE],
+    to_read: u8,
+}
+
+impl Job {
+    const fn new() -> Self {
+        Self {
+            phase: Phase::Idle,
+            address: 0,
+            write: [0; WRITE_SIZE],
+            to_write: 0,
+            written: 0,
+            read: [0; READ_SIZE],
+            to_read: 0,
+        }
+    }
+}
+
+/// A bus's hardware.
+struct Hardware {
+    address: *const i2c1::RegisterBlock,
+    scl: Pin,
+    sda: Pin,
+    receive: Stream,
+}
+
+/// A bus: hardware, the job, and how it ended.
+pub(crate) struct Shared {
+    hardware: Hardware,
+    job: Mutex<RefCell<Job>>,
+    outcome: Signal<CriticalSectionRawMutex, Result<(), ErrorKind>>,
+}
+
+// SAFETY: the raw pointer is a peripheral's address, valid everywhere and at all times.
+unsafe impl Sync for Hardware {}
+// SAFETY: as above.
+unsafe impl Send for Hardware {}
+
+static SENSORS: Shared = Shared {
+    hardware: Hardware {
+        address: I2C3::ptr(),
+        scl: Pin(Port::A, 8),
+        sda: Pin(Port::C, 9),
+        receive: Stream { controller: Controller::One, number: 2, channel: 3 },
+    },
+    job: Mutex::new(RefCell::new(Job::new())),
+    outcome: Signal::new(),
+};
+
+static EEPROM: Shared = Shared {
+    hardware: Hardware {
+        address: I2C1::ptr(),
+        scl: Pin(Port::B, 6),
+        sda: Pin(Port::B, 7),
+        receive: Stream { controller: Controller::One, number: 5, channel: 1 },
+    },
+    job: Mutex::new(RefCell::new(Job::new())),
+    outcome: Signal::new(),
+};
+
+/// One of the buses, as the task that owns it sees it.
+pub(crate) struct Bus {
+    shared: &'static Shared,
+    /// Longest time a transfer may take.
+    limit: Duration,
+}
+
+/// The sensors' bus. To be called once.
+pub(crate) fn sensors() -> Bus {
+    reg::rcc().apb1enr().modify(|_, w| w.i2c3en().set_bit());
+    // The longest sensor transfer takes 0.6 ms.
+    Bus::new(&SENSORS, Duration::from_millis(2))
+}
+
+/// The EEPROM's bus. To be called once.
+pub(crate) fn eeprom() -> Bus {
+    reg::rcc().apb1enr().modify(|_, w| w.i2c1en().set_bit());
+    Bus::new(&EEPROM, Duration::from_millis(10))
+}
+
+impl Hardware {
+    fn block(&self) -> &'static i2c1::RegisterBlock {
+        // SAFETY: the address is the peripheral's; its registers are volatile cells.
+        unsafe { &*self.address }
+    }
+
+    /// Frees a bus whose data line a chip holds low in the middle of a byte: nine clocks and a stop.
+    fn free_bus(&self) {
+        for pin in [self.scl, self.sda] {
+            pin.set(true);
+            pin.output(Drive::OpenDrain);
+        }
+        for _ in 0..9 {
+            if self.sda.is_high() {
+                break;
+            }
+            self.scl.set(false);
+            half_bit();
+            self.scl.set(true);
+            half_bit();
+        }
+        self.sda.set(false);
+        half_bit();
+        self.sda.set(true);
+        half_bit();
+        for pin in [self.scl, self.sda] {
+            pin.alternate(4, Drive::OpenDrain, Pull::Up);
+        }
+    }
+
+    /// Brings the peripheral to its idle state.
+    fn reset(&self) {
+        self.receive.stop();
+        let i2c = self.block();
+        i2c.cr1().write(|w| w.swrst().set_bit());
+        i2c.cr1().write(|w| w);
+        // SAFETY: both values are in the fields' ranges.
+        unsafe {
+            i2c.cr2().write(|w| w.freq().bits(APB1_MHZ));
+            i2c.ccr().write(|w| w.f_s().set_bit().ccr().bits(CLOCK_CONTROL));
+        }
+        i2c.trise().write(|w| w.trise().set(RISE_TIME));
+        i2c.cr1().write(|w| w.pe().set_bit());
+        i2c.cr2().modify(|_, w| w.itevten().set_bit().iterren().set_bit());
+    }
+}
+
+/// Half a bit of a slow clock.
+fn half_bit() {
+    let start = time::now_us_low();
+    while time::now_us_low().wrapping_sub(start) < 5 {}
+}
+
+impl Shared {
+    /// Works on the job with interrupts off. The sections are short and do not nest, so that the job
+    /// is always free.
+    fn with_job<T>(&self, work: impl FnOnce(&mut Job) -> T) -> Option<T> {
+        critical_section::with(|cs| self.job.borrow(cs).try_borrow_mut().ok().map(|mut job| work(&mut job)))
+    }
+
+    fn end(&self, job: &mut Job, outcome: Result<(), ErrorKind>) {
+        let i2c = self.hardware.block();
+        i2c.cr1().modify(|_, w| w.stop().set_bit());
+        i2c.cr2().modify(|_, w| w.dmaen().clear_bit().last().clear_bit());
+        job.phase = Phase::Idle;
+        self.outcome.signal(outcome);
+    }
+
+    /// Start sent, address acknowledged, byte sent.
+    fn on_event(&self) {
+        self.with_job(|job| {
+            let i2c = self.hardware.block();
+            let status = i2c.sr1().read();
+            match job.phase {
+                Phase::Start if status.sb().bit_is_set() => {
+                    job.phase = Phase::Writing;
+                    i2c.dr().write(|w| w.dr().set(job.address << 1));
+                }
+                Phase::Restart if status.sb().bit_is_set() => {
+                    job.phase = Phase::Reading;
+                    i2c.dr().write(|w| w.dr().set((job.address << 1) | 1));
+                }
+                Phase::Writing if status.addr().bit_is_set() => {
+                    // Reading the second status register ends the address phase.
+                    let _ = i2c.sr2().read();
+                    self.write_next(job);
+                }
+                // Both the data and the shift register are empty.
+                Phase::Writing if status.btf().bit_is_set() => self.write_next(job),
+                Phase::Reading if status.addr().bit_is_set() => {
+                    // A single byte is refused from the start, more by the DMA's last one.
+                    let more = job.to_read > 1;
+                    i2c.cr1().modify(|_, w| w.ack().bit(more));
+                    i2c.cr2().modify(|_, w| w.dmaen().set_bit().last().bit(more));
+                    let _ = i2c.sr2().read();
+                }
+                // An event the job does not wait for: drop it, or it would come again at once.
+                _ => {
+                    let _ = i2c.sr2().read();
+                    if status.btf().bit_is_set() || status.rx_ne().bit_is_set() {
+                        let _ = i2c.dr().read();
+                    }
+                    if status.sb().bit_is_set() {
+                        self.end(job, Err(ErrorKind::Other));
+                    }
+                }
+            }
+        });
+    }
+
+    fn write_next(&self, job: &mut Job) {
+        let i2c = self.hardware.block();
+        if job.written < job.to_write {
+            let byte = job.write.get(usize::from(job.written)).copied().unwrap_or(0);
+            job.written += 1;
+            i2c.dr().write(|w| w.dr().set(byte));
+        } else if job.to_read > 0 {
+            job.phase = Phase::Restart;
+            i2c.cr1().modify(|_, w| w.ack().set_bit().start().set_bit());
+        } else {
+            self.end(job, Ok(()));
+        }
+    }
+
+    /// Not acknowledged, arbitration lost, misplaced start or stop.
+    fn on_error(&self) {
+        self.with_job(|job| {
+            let i2c = self.hardware.block();
+            let refused = i2c.sr1().read().af().bit_is_set();
+            // SAFETY: writing a zero clears an error flag; the other flags are read-only.
+            i2c.sr1().write(|w| unsafe { w.bits(0) });
+            self.hardware.receive.stop();
+            let kind =
+                if refused { ErrorKind::NoAcknowledge(NoAcknowledgeSource::Unknown) } else { ErrorKind::Bus };
+            self.end(job, Err(kind));
+        });
+    }
+
+    /// All bytes are there, or the DMA failed.
+    fn on_received(&self) {
+        self.with_job(|job| {
+            let flags = self.hardware.receive.take_flags();
+            if job.phase == Phase::Reading && (flags.complete || flags.error) {
+                let outcome = if flags.error { Err(ErrorKind::Overrun) } else { Ok(()) };
+                self.end(job, outcome);
+            }
+        });
+    }
+}
+
+impl Bus {
+    fn new(shared: &'static Shared, limit: Duration) -> Self {
+        shared.hardware.free_bus();
+        shared.hardware.reset();
+        Self { shared, limit }
+    }
+
+    /// Writes some bytes, then reads some.
+    async fn transfer(&mut self, address: u8, write: &[u8], read: &mut [u8]) -> Result<(), ErrorKind> {
+        let outcome = match self.begin(address, write, read.len()) {
+            Ok(()) => {
+                with_timeout(self.limit, self.shared.outcome.wait()).await.unwrap_or(Err(ErrorKind::Other))
+            }
+            Err(error) => Err(error),
+        };
+        match outcome {
+            Ok(()) => {
+                let copied = self
+                    .shared
+                    .with_job(|job| job.read.get(..read.len()).map(|bytes| read.copy_from_slice(bytes)));
+                copied.flatten().ok_or(ErrorKind::Other)
+            }
+            // A chip that does not answer leaves the bus in order; everything else may not.
+            Err(ErrorKind::NoAcknowledge(source)) => Err(ErrorKind::NoAcknowledge(source)),
+            Err(error) => {
+                self.recover();
+                Err(error)
+            }
+        }
+    }
+
+    fn begin(&mut self, address: u8, write: &[u8], to_read: usize) -> Result<(), ErrorKind> {
+        let hardware = &self.shared.hardware;
+        let i2c = hardware.block();
+        // The stop condition of the job before takes a few microseconds.
+        let start = time::now_us_low();
+        while i2c.cr1().read().stop().bit_is_set() {
+            if time::now_us_low().wrapping_sub(start) > 50 {
+                return Err(ErrorKind::Bus);
+            }
+        }
+        self.shared.outcome.reset();
+        let begun = self.shared.with_job(|job| {
+            job.address = address;
+            job.write.get_mut(..write.len()).ok_or(ErrorKind::Other)?.copy_from_slice(write);
+            let buffer = job.read.get_mut(..to_read).ok_or(ErrorKind::Other)?;
+            if to_read > 0 {
+                hardware.receive.start(Transfer {
+                    peripheral: i2c.dr().as_ptr() as u32,
+                    memory: buffer.as_mut_ptr() as u32,
+                    length: to_read as u16,
+                    to_peripheral: false,
+                    advance: true,
+                    circular: false,
+                    interrupt: true,
+                });
+            }
+            (job.to_write, job.to_read, job.written) = (write.len() as u8, to_read as u8, 0);
+            job.phase = if write.is_empty() && to_read > 0 { Phase::Restart } else { Phase::Start };
+            i2c.cr1().modify(|_, w| w.ack().set_bit().start().set_bit());
+            Ok(())
+        });
+        begun.unwrap_or(Err(ErrorKind::Other))
+    }
+
+    fn recover(&mut self) {
+        self.shared.with_job(|job| job.phase = Phase::Idle);
+        self.shared.hardware.free_bus();
+        self.shared.hardware.reset();
+        self.shared.outcome.reset();
+    }
+}
+
+impl ErrorType for Bus {
+    type Error = ErrorKind;
+}
+
+impl I2c for Bus {
+    async fn transaction(&mut self, address: u8, operations: &mut [Operation<'_>]) -> Result<(), ErrorKind> {
+        // What the chips here need: a write, a read, or a write and a read.
+        match operations {
+            [Operation::Write(write), Operation::Read(read)] => self.transfer(address, write, read).await,
+            [Operation::Write(write)] => self.transfer(address, write, &mut []).await,
+            [Operation::Read(read)] => self.transfer(address, &[], read).await,
+            _ => Err(ErrorKind::Other),
+        }
+    }
+}
+
+#[interrupt]
+fn I2C3_EV() {
+    SENSORS.on_event();
+}
+
+#[interrupt]
+fn I2C3_ER() {
+    SENSORS.on_error();
+}
+
+#[interrupt]
+fn DMA1_STREAM2() {
+    SENSORS.on_received();
+}
+
+#[interrupt]
+fn I2C1_EV() {
+    EEPROM.on_event();
+}
+
+#[interrupt]
+fn I2C1_ER() {
+    EEPROM.on_error();
+}
+
+#[interrupt]
+fn DMA1_STREAM5() {
+    EEPROM.on_received();
+}

@@ -1,0 +1,51 @@
+//! What the processor's memory says: gain tables, platform, serial number.
+
+use core::convert::Infallible;
+
+use steady_common::gain_table::{FLASH_ADDRESS, PAGE_COUNT, PAGE_SIZE, Page, PageSource};
+
+/// Address of the serial number.
+const UNIQUE_ID: usize = 0x1FFF_7A10;
+/// Address of the one-time programmable area.
+const OTP: usize = 0x1FFF_7800;
+const OTP_BLOCKS: usize = 16;
+const OTP_BLOCK_SIZE: usize = 32;
+
+/// The gain tables, as they lie in flash. Only the bootloader writes them.
+pub(crate) struct Tables;
+
+impl PageSource for Tables {
+    type Error = Infallible;
+
+    fn read(&mut self, index: usize, page: &mut Page) -> Result<(), Infallible> {
+        let address = FLASH_ADDRESS as usize + (index % PAGE_COUNT) * PAGE_SIZE;
+        page.copy_from_slice(read_only(address, PAGE_SIZE));
+        Ok(())
+    }
+}
+
+/// Copies bytes of the table area; false when they lie outside.
+pub(crate) fn read_tables(offset: usize, into: &mut [u8]) -> bool {
+    let area = read_only(FLASH_ADDRESS as usize, PAGE_COUNT * PAGE_SIZE);
+    let bytes = offset.checked_add(into.len()).and_then(|end| area.get(offset..end));
+    bytes.map(|bytes| into.copy_from_slice(bytes)).is_some()
+}
+
+/// The processor's 96-bit serial number.
+pub(crate) fn unique_id() -> &'static [u8] {
+    read_only(UNIQUE_ID, 12)
+}
+
+/// The platform's text from the one-time programmable area, e.g. `0;CF21`: the first block that was
+/// not struck out with a zero.
+pub(crate) fn platform() -> &'static [u8] {
+    let blocks = read_only(OTP, OTP_BLOCKS * OTP_BLOCK_SIZE);
+    blocks.chunks(OTP_BLOCK_SIZE).find(|block| block.first() != Some(&0)).unwrap_or(&[])
+}
+
+/// Bytes of a memory that does not change while the firmware runs.
+fn read_only(address: usize, length: usize) -> &'static [u8] {
+    // SAFETY: the callers' addresses are flash, one-time programmable or factory memory: always
+    // readable, and written by nobody while the firmware runs.
+    unsafe { core::slice::from_raw_parts(core::ptr::with_exposed_provenance(address), length) }
+}

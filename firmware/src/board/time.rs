@@ -1,0 +1,125 @@
+//! Time: TIM5 counts microseconds since start; embassy's timers wake from its compare register.
+
+use core::cell::{Cell, RefCell};
+use core::task::Waker;
+
+use critical_section::{CriticalSection, Mutex};
+use embassy_time_driver::Driver;
+use embassy_time_queue_utils::Queue;
+use stm32f4xx_hal::pac::interrupt;
+
+use super::{clock, reg};
+
+/// The counter has 32 bits and wraps every 71.6 minutes; its overflows are counted here.
+struct Clock {
+    overflows: Mutex<Cell<u32>>,
+    queue: Mutex<RefCell<Queue>>,
+}
+
+embassy_time_driver::time_driver_impl!(static CLOCK: Clock = Clock {
+    overflows: Mutex::new(Cell::new(0)),
+    queue: Mutex::new(RefCell::new(Queue::new())),
+});
+
+/// Starts the counter. The interrupt is enabled with the others, in [`super::irq`].
+pub(crate) fn init() {
+    reg::rcc().apb1enr().modify(|_, w| w.tim5en().set_bit());
+    let tim = reg::tim5();
+    let divider = clock::APB1_TIMER_HZ / 1_000_000 - 1;
+    tim.psc().write(|w| w.psc().set(divider as u16));
+    tim.arr().write(|w| w.arr().set(u32::MAX));
+    // Only a real overflow raises the update flag, not the reload that makes the divider valid.
+    tim.cr1().write(|w| w.urs().set_bit());
+    tim.egr().write(|w| w.ug().set_bit());
+    // SAFETY: writing zeros clears all flags.
+    tim.sr().write(|w| unsafe { w.bits(0) });
+    tim.dier().write(|w| w.uie().set_bit());
+    tim.cr1().write(|w| w.urs().set_bit().cen().set_bit());
+}
+
+/// Microseconds since start.
+pub(crate) fn now_us() -> u64 {
+    CLOCK.now()
+}
+
+/// The counter's low 32 bits, for durations; safe in every state of the machine.
+pub(crate) fn now_us_low() -> u32 {
+    reg::tim5().cnt().read().bits()
+}
+
+impl Clock {
+    /// Sets the compare register; false when that moment has passed.
+    fn set_alarm(&self, _cs: CriticalSection<'_>, at: u64) -> bool {
+        let tim = reg::tim5();
+        if at == u64::MAX {
+            tim.dier().modify(|_, w| w.cc1ie().clear_bit());
+            return true;
+        }
+        // A moment beyond the counter's period matches early; the handler then sets it again.
+        tim.ccr1().write(|w| w.ccr().set(at as u32));
+        tim.dier().modify(|_, w| w.cc1ie().set_bit());
+        at > self.now()
+    }
+
+    fn wake_expired(&self, cs: CriticalSection<'_>) {
+        // Nobody holds it across a wake; and if somebody did, there would be nothing better to do.
+        let Ok(mut queue) = self.queue.borrow(cs).try_borrow_mut() else { return };
+        let mut next = queue.next_expiration(self.now());
+        while !self.set_alarm(cs, next) {
+            next = queue.next_expiration(self.now());
+        }
+    }
+
+    fn on_interrupt(&self) {
+        critical_section::with(|cs| {
+            let tim = reg::tim5();
+            let flags = tim.sr().read();
+            if flags.uif().bit_is_set() {
+                // Writing 0 clears a flag, writing 1 leaves it.
+                tim.sr().write(|w| {
+                    // SAFETY: all flags but the update flag are written 1, which leaves them.
+                    unsafe { w.bits(u32::MAX) }.uif().clear_bit()
+                });
+                let overflows = self.overflows.borrow(cs);
+                overflows.set(overflows.get().wrapping_add(1));
+            }
+            if flags.cc1if().bit_is_set() {
+                // SAFETY: as above, for the compare flag.
+                tim.sr().write(|w| unsafe { w.bits(u32::MAX) }.cc1if().clear_bit());
+                self.wake_expired(cs);
+            }
+        });
+    }
+}
+
+impl Driver for Clock {
+    fn now(&self) -> u64 {
+        critical_section::with(|cs| {
+            let tim = reg::tim5();
+            let mut overflows = self.overflows.borrow(cs).get();
+            let count = tim.cnt().read().bits();
+            // An overflow whose interrupt has not run yet: the flag is read after the counter, so
+            // a counter still near its end was read before the overflow.
+            if tim.sr().read().uif().bit_is_set() && count < u32::MAX / 2 {
+                overflows = overflows.wrapping_add(1);
+            }
+            (u64::from(overflows) << 32) | u64::from(count)
+        })
+    }
+
+    fn schedule_wake(&self, at: u64, waker: &Waker) {
+        critical_section::with(|cs| {
+            let queue = self.queue.borrow(cs).try_borrow_mut();
+            if queue.is_ok_and(|mut queue| queue.schedule_wake(at, waker)) {
+                self.wake_expired(cs);
+            }
+        });
+    }
+}
+
+#[interrupt]
+fn TIM5() {
+    CLOCK.on_interrupt();
+}
+
+defmt::timestamp!("{=u64:us}", now_us());

@@ -1,0 +1,148 @@
+//! The line to the radio processor: USART6 at 1 Mbaud, DMA both ways.
+//!
+//! Received bytes land in a ring that the DMA fills without end; an idle line, half of the ring or its
+//! end wakes the reader. Sending pauses while the radio processor raises its flow-control line: the
+//! interrupt of that line only switches the USART's requests to the DMA off and on.
+
+use core::cell::UnsafeCell;
+
+use embassy_sync::blocking_mutex::raw::CriticalSectionRawMutex;
+use embassy_sync::signal::Signal;
+use embassy_time::{Duration, with_timeout};
+use steady_common::syslink;
+use stm32f4xx_hal::pac::interrupt;
+
+use super::dma::{Controller, Stream, Transfer};
+use super::gpio::{Drive, Pin, Port, Pull};
+use super::{exti, reg};
+
+const TX: Pin = Pin(Port::C, 6);
+const RX: Pin = Pin(Port::C, 7);
+const TRANSMIT: Stream = Stream { controller: Controller::Two, number: 7, channel: 5 };
+const RECEIVE: Stream = Stream { controller: Controller::Two, number: 1, channel: 5 };
+
+/// 84 MHz / 16 / 1 Mbaud = 5.25: mantissa and sixteenths.
+const BAUD_RATE: u16 = (5 << 4) | 4;
+/// 5 ms of line time.
+const RING_SIZE: usize = 512;
+/// Longest time one frame may wait for the radio processor.
+const PATIENCE: Duration = Duration::from_millis(50);
+
+/// A buffer a DMA stream works on.
+struct DmaBuffer<const N: usize>(UnsafeCell<[u8; N]>);
+// SAFETY: the receive ring is written by the DMA alone and read byte by byte, volatile; the transmit
+// buffer is written by the one `Sender`, only while its stream is stopped.
+unsafe impl<const N: usize> Sync for DmaBuffer<N> {}
+
+static RING: DmaBuffer<RING_SIZE> = DmaBuffer(UnsafeCell::new([0; RING_SIZE]));
+static OUTBOX: DmaBuffer<{ syslink::MAX_FRAME }> = DmaBuffer(UnsafeCell::new([0; syslink::MAX_FRAME]));
+static ARRIVED: Signal<CriticalSectionRawMutex, ()> = Signal::new();
+static SENT: Signal<CriticalSectionRawMutex, ()> = Signal::new();
+
+/// Takes bytes from the line.
+pub(crate) struct Receiver {
+    position: usize,
+}
+
+/// Puts frames on the line.
+pub(crate) struct Sender(());
+
+/// Starts the line. To be called once.
+pub(crate) fn init() -> (Receiver, Sender) {
+    reg::rcc().apb2enr().modify(|_, w| w.usart6en().set_bit());
+    TX.alternate(8, Drive::PushPull, Pull::None);
+    RX.alternate(8, Drive::PushPull, Pull::Up);
+    let usart = reg::usart6();
+    // SAFETY: the divider is the one computed above.
+    usart.brr().write(|w| unsafe { w.bits(BAUD_RATE) });
+    usart.cr3().write(|w| w.dmar().set_bit().dmat().set_bit());
+    usart.cr1().write(|w| w.ue().set_bit().te().set_bit().re().set_bit().idleie().set_bit());
+    RECEIVE.start(Transfer {
+        peripheral: usart.dr().as_ptr() as u32,
+        memory: RING.0.get() as u32,
+        length: RING_SIZE as u16,
+        to_peripheral: false,
+        advance: true,
+        circular: true,
+        interrupt: true,
+    });
+    (Receiver { position: 0 }, Sender(()))
+}
+
+/// Holds back or resumes sending; from the flow-control line's interrupt.
+pub(crate) fn hold(full: bool) {
+    reg::usart6().cr3().modify(|_, w| w.dmat().bit(!full));
+}
+
+impl Receiver {
+    /// Takes what has arrived since the last call, byte by byte; waits for the first one.
+    pub(crate) async fn receive(&mut self, mut take: impl FnMut(u8)) {
+        ARRIVED.wait().await;
+        loop {
+            // The DMA counts down to the end of the ring.
+            let end = RING_SIZE.saturating_sub(usize::from(RECEIVE.remaining())) % RING_SIZE;
+            if self.position == end {
+                return;
+            }
+            while self.position != end {
+                // SAFETY: the position is below the ring's size; volatile, as the DMA writes there.
+                let byte = unsafe { RING.0.get().cast::<u8>().add(self.position).read_volatile() };
+                take(byte);
+                self.position = (self.position + 1) % RING_SIZE;
+            }
+        }
+    }
+}
+
+impl Sender {
+    /// Sends a frame; false when the radio processor does not take it in time.
+    pub(crate) async fn send(&mut self, frame: &syslink::Frame) -> bool {
+        let (bytes, length) = frame.encode();
+        // SAFETY: the stream is stopped (every call ends with that), so that nobody else uses the
+        // buffer.
+        unsafe { OUTBOX.0.get().write(bytes) };
+        SENT.reset();
+        TRANSMIT.start(Transfer {
+            peripheral: reg::usart6().dr().as_ptr() as u32,
+            memory: OUTBOX.0.get() as u32,
+            length: length as u16,
+            to_peripheral: true,
+            advance: true,
+            circular: false,
+            interrupt: true,
+        });
+        let sent = with_timeout(PATIENCE, SENT.wait()).await.is_ok();
+        TRANSMIT.stop();
+        sent
+    }
+}
+
+#[interrupt]
+fn USART6() {
+    // Reading status, then data, clears the idle flag (and errors, which the frames' checksums find).
+    // This must happen before the next byte is complete, or it could be lost to the DMA: hence the
+    // interrupt's high priority.
+    let usart = reg::usart6();
+    let _ = usart.sr().read();
+    let _ = usart.dr().read();
+    ARRIVED.signal(());
+}
+
+#[interrupt]
+fn DMA2_STREAM1() {
+    RECEIVE.take_flags();
+    ARRIVED.signal(());
+}
+
+#[interrupt]
+fn DMA2_STREAM7() {
+    let flags = TRANSMIT.take_flags();
+    if flags.complete || flags.error {
+        SENT.signal(());
+    }
+}
+
+/// The line to the flow control is looked at once at the start: it may be high before its first edge.
+pub(crate) fn follow_flow_control() {
+    critical_section::with(|_| hold(exti::radio_is_full()));
+}

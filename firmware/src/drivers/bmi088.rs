@@ -1,0 +1,251 @@
+//! BMI088: gyroscope at 1000 Hz with its data-ready line, accelerometer at 1600 Hz.
+//!
+//! Ranges, rates and the order of the start are the official firmware's. Axes need no change: body x
+//! forward, y left, z up.
+
+use embedded_hal_async::delay::DelayNs;
+use embedded_hal_async::i2c::I2c;
+use steady_common::Vec3;
+use steady_common::estimator::GRAVITY;
+
+use super::{Chip, Failure};
+
+/// rad/s of one count: ±2000 °/s over 16 bits.
+const GYRO_SCALE: f32 = 4000.0 / 65536.0 * core::f32::consts::PI / 180.0;
+/// m/s² of one count: ±24 g over 16 bits.
+const ACCELEROMETER_SCALE: f32 = 48.0 / 65536.0 * GRAVITY;
+
+/// Registers of the gyroscope.
+mod gyro {
+    pub(super) const CHIP_ID: u8 = 0x00;
+    pub(super) const RATE_X: u8 = 0x02;
+    pub(super) const RANGE: u8 = 0x0F;
+    pub(super) const BANDWIDTH: u8 = 0x10;
+    pub(super) const POWER: u8 = 0x11;
+    pub(super) const SOFT_RESET: u8 = 0x14;
+    pub(super) const INTERRUPT_CONTROL: u8 = 0x15;
+    pub(super) const INTERRUPT_PINS: u8 = 0x16;
+    pub(super) const INTERRUPT_MAP: u8 = 0x18;
+    pub(super) const SELF_TEST: u8 = 0x3C;
+
+    pub(super) const ID: u8 = 0x0F;
+    /// ±2000 °/s.
+    pub(super) const RANGE_2000: u8 = 0x00;
+    /// 1000 Hz through a filter of 116 Hz.
+    pub(super) const RATE_1000_FILTER_116: u8 = 0x02;
+}
+
+/// Registers of the accelerometer.
+mod accelerometer {
+    pub(super) const CHIP_ID: u8 = 0x00;
+    pub(super) const ACC_X: u8 = 0x12;
+    pub(super) const CONFIGURATION: u8 = 0x40;
+    pub(super) const RANGE: u8 = 0x41;
+    pub(super) const POWER_CONFIGURATION: u8 = 0x7C;
+    pub(super) const POWER_CONTROL: u8 = 0x7D;
+    pub(super) const SOFT_RESET: u8 = 0x7E;
+
+    pub(super) const ID: u8 = 0x1E;
+    /// 1600 Hz with four-fold oversampling (145 Hz bandwidth).
+    pub(super) const RATE_1600_OSR4: u8 = 0x8C;
+    /// ±24 g.
+    pub(super) const RANGE_24G: u8 = 0x03;
+}
+
+const RESET: u8 = 0xB6;
+
+/// Starts the gyroscope: reset, identity, self-test, settings, data-ready line INT3 (active high).
+pub async fn start_gyro<B: I2c, D: DelayNs>(bus: &mut B, delay: &mut D) -> Result<(), Failure> {
+    const CHIP: Chip = Chip::Gyroscope;
+    write(bus, CHIP, gyro::SOFT_RESET, RESET).await?;
+    delay.delay_ms(30).await;
+    check_identity(bus, CHIP, gyro::CHIP_ID, gyro::ID).await?;
+    write(bus, CHIP, gyro::POWER, 0x00).await?;
+    delay.delay_ms(30).await;
+    self_test(bus, delay).await?;
+
+    set(bus, CHIP, gyro::RANGE, gyro::RANGE_2000, 0xFF).await?;
+    // Bit 7 reads as 1 whatever is written.
+    set(bus, CHIP, gyro::BANDWIDTH, gyro::RATE_1000_FILTER_116, 0x7F).await?;
+    let pins = read_byte(bus, CHIP, gyro::INTERRUPT_PINS).await?;
+    // INT3: bit 0 active high, bit 1 push-pull.
+    set(bus, CHIP, gyro::INTERRUPT_PINS, (pins & !0b10) | 0b01, 0b11).await?;
+    set(bus, CHIP, gyro::INTERRUPT_MAP, 0x01, 0x01).await?;
+    write(bus, CHIP, gyro::INTERRUPT_CONTROL, 0x80).await?;
+    delay.delay_ms(50).await;
+    read_gyro(bus).await.map(drop)
+}
+
+/// The chip's own test of its rate sensor.
+async fn self_test<B: I2c, D: DelayNs>(bus: &mut B, delay: &mut D) -> Result<(), Failure> {
+    const TRIGGER: u8 = 1;
+    const READY: u8 = 1 << 1;
+    const FAILED: u8 = 1 << 2;
+    const RATE_OK: u8 = 1 << 4;
+    let failure = Failure::SelfTest(Chip::Gyroscope);
+    write(bus, Chip::Gyroscope, gyro::SELF_TEST, TRIGGER).await?;
+    for _ in 0..20 {
+        delay.delay_ms(5).await;
+        let status = read_byte(bus, Chip::Gyroscope, gyro::SELF_TEST).await?;
+        if status & READY != 0 {
+            return if status & FAILED == 0 && status & RATE_OK != 0 { Ok(()) } else { Err(failure) };
+        }
+    }
+    Err(failure)
+}
+
+/// Starts the accelerometer: reset, power, identity, settings.
+pub async fn start_accelerometer<B: I2c, D: DelayNs>(bus: &mut B, delay: &mut D) -> Result<(), Failure> {
+    use accelerometer as a;
+    const CHIP: Chip = Chip::Accelerometer;
+    write(bus, CHIP, a::SOFT_RESET, RESET).await?;
+    delay.delay_ms(5).await;
+    write(bus, CHIP, a::POWER_CONTROL, 0x04).await?;
+    delay.delay_ms(5).await;
+    check_identity(bus, CHIP, a::CHIP_ID, a::ID).await?;
+    write(bus, CHIP, a::POWER_CONFIGURATION, 0x00).await?;
+    delay.delay_ms(1).await;
+    write(bus, CHIP, a::POWER_CONTROL, 0x04).await?;
+    delay.delay_ms(10).await;
+    set(bus, CHIP, a::CONFIGURATION, a::RATE_1600_OSR4, 0xFF).await?;
+    set(bus, CHIP, a::RANGE, a::RANGE_24G, 0x03).await?;
+    delay.delay_ms(5).await;
+    read_accelerometer(bus).await.map(drop)
+}
+
+/// Raw counts and what they mean.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Counts(pub [i16; 3]);
+
+impl Counts {
+    fn scaled(self, scale: f32) -> Vec3 {
+        let [x, y, z] = self.0.map(|count| f32::from(count) * scale);
+        Vec3::new(x, y, z)
+    }
+
+    /// Of the gyroscope: rad/s.
+    #[must_use]
+    pub fn angular_velocity(self) -> Vec3 {
+        self.scaled(GYRO_SCALE)
+    }
+
+    /// Of the accelerometer: m/s².
+    #[must_use]
+    pub fn specific_force(self) -> Vec3 {
+        self.scaled(ACCELEROMETER_SCALE)
+    }
+}
+
+/// Reads the angular velocity.
+pub async fn read_gyro<B: I2c>(bus: &mut B) -> Result<Counts, Failure> {
+    read_axes(bus, Chip::Gyroscope, gyro::RATE_X).await
+}
+
+/// Reads the specific force.
+pub async fn read_accelerometer<B: I2c>(bus: &mut B) -> Result<Counts, Failure> {
+    read_axes(bus, Chip::Accelerometer, accelerometer::ACC_X).await
+}
+
+async fn read_axes<B: I2c>(bus: &mut B, chip: Chip, register: u8) -> Result<Counts, Failure> {
+    let mut bytes = [0; 6];
+    bus.write_read(chip.address(), &[register], &mut bytes).await.map_err(|_| Failure::Silent(chip))?;
+    let [x0, x1, y0, y1, z0, z1] = bytes;
+    Ok(Counts([[x0, x1], [y0, y1], [z0, z1]].map(i16::from_le_bytes)))
+}
+
+pub(super) async fn write<B: I2c>(bus: &mut B, chip: Chip, register: u8, value: u8) -> Result<(), Failure> {
+    bus.write(chip.address(), &[register, value]).await.map_err(|_| Failure::Silent(chip))
+}
+
+pub(super) async fn read_byte<B: I2c>(bus: &mut B, chip: Chip, register: u8) -> Result<u8, Failure> {
+    let mut byte = [0];
+    bus.write_read(chip.address(), &[register], &mut byte).await.map_err(|_| Failure::Silent(chip))?;
+    let [byte] = byte;
+    Ok(byte)
+}
+
+/// Writes a setting and reads it back.
+pub(super) async fn set<B: I2c>(
+    bus: &mut B,
+    chip: Chip,
+    register: u8,
+    value: u8,
+    mask: u8,
+) -> Result<(), Failure> {
+    write(bus, chip, register, value).await?;
+    let found = read_byte(bus, chip, register).await?;
+    if found & mask == value & mask { Ok(()) } else { Err(Failure::Setting(chip, register)) }
+}
+
+async fn check_identity<B: I2c>(bus: &mut B, chip: Chip, register: u8, id: u8) -> Result<(), Failure> {
+    let found = read_byte(bus, chip, register).await?;
+    if found == id { Ok(()) } else { Err(Failure::Identity(chip, found)) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::fake::{Board, NoDelay, now};
+    use super::*;
+
+    #[test]
+    fn a_healthy_chip_starts_with_the_right_settings() {
+        let mut board = Board::healthy();
+        now(start_gyro(&mut board, &mut NoDelay)).unwrap();
+        now(start_accelerometer(&mut board, &mut NoDelay)).unwrap();
+        for (register, value) in [(0x0F, 0x00), (0x10, 0x82), (0x15, 0x80), (0x18, 0x01), (0x11, 0x00)] {
+            assert_eq!(board.register(Chip::Gyroscope, register), value, "{register:#x}");
+        }
+        assert_eq!(board.register(Chip::Gyroscope, 0x16) & 0b11, 0b01);
+        for (register, value) in [(0x40, 0x8C), (0x41, 0x03), (0x7C, 0x00), (0x7D, 0x04)] {
+            assert_eq!(board.register(Chip::Accelerometer, register), value, "{register:#x}");
+        }
+    }
+
+    #[test]
+    fn counts_have_units() {
+        let mut board = Board::healthy();
+        board.set_axes(Chip::Gyroscope, 0x02, [16384, -16384, 0]);
+        board.set_axes(Chip::Accelerometer, 0x12, [0, 0, 1365]);
+        let rate = now(read_gyro(&mut board)).unwrap().angular_velocity();
+        // Half of the range is 1000 °/s.
+        assert!((rate.x - 17.453_29).abs() < 1e-4 && (rate.y + 17.453_29).abs() < 1e-4);
+        let force = now(read_accelerometer(&mut board)).unwrap().specific_force();
+        assert!((force.z - 9.81).abs() < 0.01, "{force:?}");
+    }
+
+    #[test]
+    fn every_failure_has_its_reason() {
+        let start = |change: fn(&mut Board)| {
+            let mut board = Board::healthy();
+            change(&mut board);
+            let gyro = now(start_gyro(&mut board, &mut NoDelay));
+            gyro.and(now(start_accelerometer(&mut board, &mut NoDelay)))
+        };
+        assert_eq!(start(|_| ()), Ok(()));
+        assert_eq!(start(|b| b.silence(Chip::Gyroscope)), Err(Failure::Silent(Chip::Gyroscope)));
+        assert_eq!(start(|b| b.silence(Chip::Accelerometer)), Err(Failure::Silent(Chip::Accelerometer)));
+        assert_eq!(
+            start(|b| b.fix(Chip::Gyroscope, 0x00, 0x55)),
+            Err(Failure::Identity(Chip::Gyroscope, 0x55))
+        );
+        assert_eq!(
+            start(|b| b.fix(Chip::Accelerometer, 0x00, 0x00)),
+            Err(Failure::Identity(Chip::Accelerometer, 0x00))
+        );
+        // Ready, but failed; ready, but the rate is not plausible; never ready.
+        for status in [0b1_0110, 0b0_0010, 0b0_0000] {
+            let mut board = Board::healthy();
+            board.fix(Chip::Gyroscope, 0x3C, status);
+            let outcome = now(start_gyro(&mut board, &mut NoDelay));
+            assert_eq!(outcome, Err(Failure::SelfTest(Chip::Gyroscope)), "{status:b}");
+        }
+        assert_eq!(
+            start(|b| b.fix(Chip::Gyroscope, 0x10, 0x80)),
+            Err(Failure::Setting(Chip::Gyroscope, 0x10))
+        );
+        assert_eq!(
+            start(|b| b.fix(Chip::Accelerometer, 0x41, 0x01)),
+            Err(Failure::Setting(Chip::Accelerometer, 0x41))
+        );
+    }
+}

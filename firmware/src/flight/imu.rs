@@ -1,0 +1,276 @@
+//! From raw inertial samples to what the estimator takes: low-pass filters, bias, scale.
+
+use steady_common::estimator::{GRAVITY, Imu};
+use steady_common::{Vec3, math};
+
+/// Rate of the samples, Hz.
+const SAMPLE_HZ: f32 = 1000.0;
+/// Cut-off of the gyroscope's filter, Hz.
+const GYRO_CUTOFF_HZ: f32 = 80.0;
+/// Cut-off of the accelerometer's filter, Hz.
+const ACCELEROMETER_CUTOFF_HZ: f32 = 30.0;
+
+/// Samples looked at together when waiting for stillness; two such stretches must agree.
+const STILL_SAMPLES: u16 = 512;
+/// Largest variance of a still gyroscope, (rad/s)². Four times the official limit, because it is not
+/// this noise that spoils the mean but motion, which the two stretches after each other give away.
+const STILL_VARIANCE: f32 = 4.5e-4;
+/// Largest difference between the means of two stretches, rad/s.
+const STILL_DRIFT: f32 = 0.01;
+/// Largest bias a BMI088 can have, rad/s (it is specified to ±1 °/s); more is motion.
+const MAX_BIAS: f32 = 0.1;
+/// Samples for the accelerometer's scale.
+const SCALE_SAMPLES: u16 = 200;
+/// Largest error of the accelerometer's scale that is believed.
+const MAX_SCALE_ERROR: f32 = 0.1;
+
+/// A second-order Butterworth low-pass filter for a vector.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct LowPass {
+    b0: f32,
+    b1: f32,
+    b2: f32,
+    a1: f32,
+    a2: f32,
+    delay: Option<[Vec3; 2]>,
+}
+
+impl LowPass {
+    /// With a cut-off and a sample rate in Hz.
+    #[must_use]
+    pub fn new(cutoff_hz: f32, sample_hz: f32) -> Self {
+        let (sin, cos) = math::sin_cos(math::PI * cutoff_hz / sample_hz);
+        let omega = sin / cos;
+        let root = core::f32::consts::SQRT_2 * omega;
+        let c = 1.0 + root + omega * omega;
+        let b0 = omega * omega / c;
+        Self {
+            b0,
+            b1: 2.0 * b0,
+            b2: b0,
+            a1: 2.0 * (omega * omega - 1.0) / c,
+            a2: (1.0 - root + omega * omega) / c,
+            delay: None,
+        }
+    }
+
+    /// The next sample. The first one is taken as what has always been.
+    pub fn apply(&mut self, sample: Vec3) -> Vec3 {
+        let settled = sample * (1.0 / (1.0 + self.a1 + self.a2));
+        let [one, two] = self.delay.unwrap_or([settled; 2]);
+        let now = sample - one * self.a1 - two * self.a2;
+        self.delay = Some([now, one]);
+        now * self.b0 + one * self.b1 + two * self.b2
+    }
+}
+
+/// Sums of one stretch of samples, about the first of them to keep precision.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+struct Stretch {
+    origin: Vec3,
+    sum: Vec3,
+    squares: Vec3,
+    count: u16,
+}
+
+impl Stretch {
+    fn add(&mut self, sample: Vec3) {
+        if self.count == 0 {
+            self.origin = sample;
+        }
+        let d = sample - self.origin;
+        self.sum += d;
+        self.squares += d.scale(d);
+        self.count += 1;
+    }
+
+    /// Mean and variance.
+    fn statistics(&self) -> (Vec3, Vec3) {
+        let part = 1.0 / f32::from(self.count.max(1));
+        let mean = self.sum * part;
+        (self.origin + mean, self.squares * part - mean.scale(mean))
+    }
+}
+
+/// How far calibration is.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Phase {
+    /// Waiting for the drone to be still: the stretch before, and the present one.
+    Bias {
+        before: Option<Vec3>,
+        now: Stretch,
+    },
+    /// The bias is known; looks at gravity.
+    Scale {
+        sum: f32,
+        count: u16,
+    },
+    Done,
+}
+
+impl Phase {
+    const START: Self = Self::Bias {
+        before: None,
+        now: Stretch { origin: Vec3::ZERO, sum: Vec3::ZERO, squares: Vec3::ZERO, count: 0 },
+    };
+}
+
+/// Filters and calibrates the inertial samples.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Conditioner {
+    gyro_filter: LowPass,
+    accelerometer_filter: LowPass,
+    phase: Phase,
+    bias: Vec3,
+    scale: f32,
+}
+
+impl Default for Conditioner {
+    fn default() -> Self {
+        Self {
+            gyro_filter: LowPass::new(GYRO_CUTOFF_HZ, SAMPLE_HZ),
+            accelerometer_filter: LowPass::new(ACCELEROMETER_CUTOFF_HZ, SAMPLE_HZ),
+            phase: Phase::START,
+            bias: Vec3::ZERO,
+            scale: 1.0,
+        }
+    }
+}
+
+impl Conditioner {
+    /// True once bias and scale are known.
+    #[must_use]
+    pub fn is_calibrated(&self) -> bool {
+        self.phase == Phase::Done
+    }
+
+    /// The gyroscope's bias, rad/s.
+    #[must_use]
+    pub fn bias(&self) -> Vec3 {
+        self.bias
+    }
+
+    /// One raw sample in, one for the estimator out. A sample that is no number repeats nothing and
+    /// changes nothing: `None`.
+    pub fn update(&mut self, raw: &Imu) -> Option<Imu> {
+        if !raw.gyro.is_finite() || !raw.accelerometer.is_finite() {
+            return None;
+        }
+        let gyro = self.gyro_filter.apply(raw.gyro);
+        let accelerometer = self.accelerometer_filter.apply(raw.accelerometer);
+        self.calibrate(gyro, accelerometer);
+        Some(Imu { gyro: gyro - self.bias, accelerometer: accelerometer * self.scale })
+    }
+
+    fn calibrate(&mut self, gyro: Vec3, accelerometer: Vec3) {
+        match &mut self.phase {
+            Phase::Bias { before, now } => {
+                now.add(gyro);
+                if now.count < STILL_SAMPLES {
+                    return;
+                }
+                let (mean, variance) = now.statistics();
+                let all = |v: Vec3, limit: f32| v.to_array().iter().all(|x| math::abs(*x) < limit);
+                let still = all(variance, STILL_VARIANCE) && all(mean, MAX_BIAS);
+                self.phase = match *before {
+                    Some(before) if still && all(mean - before, STILL_DRIFT) => {
+                        self.bias = (mean + before) * 0.5;
+                        Phase::Scale { sum: 0.0, count: 0 }
+                    }
+                    _ => Phase::Bias { before: still.then_some(mean), now: Stretch::default() },
+                };
+            }
+            Phase::Scale { sum, count } => {
+                *sum += accelerometer.norm();
+                *count += 1;
+                if *count < SCALE_SAMPLES {
+                    return;
+                }
+                let scale = GRAVITY * f32::from(*count) / *sum;
+                // Otherwise it was moved in this moment (or the sensor is broken): all over again.
+                self.phase = if math::abs(scale - 1.0) < MAX_SCALE_ERROR {
+                    self.scale = scale;
+                    Phase::Done
+                } else {
+                    Phase::START
+                };
+            }
+            Phase::Done => {}
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    extern crate std;
+    use super::*;
+
+    /// Amplitude that a filter leaves of a sine.
+    fn gain(cutoff: f32, frequency: f32) -> f32 {
+        let mut filter = LowPass::new(cutoff, 1000.0);
+        (0..4000)
+            .map(|i| {
+                let x = (std::f32::consts::TAU * frequency * i as f32 / 1000.0).sin();
+                (i, filter.apply(Vec3::new(x, 0.0, 1.0)))
+            })
+            .filter(|(i, _)| *i > 2000)
+            .fold(0.0, |most: f32, (_, v)| most.max(v.x.abs()))
+    }
+
+    #[test]
+    fn the_filter_passes_slow_and_stops_fast_motion() {
+        assert!((gain(80.0, 2.0) - 1.0).abs() < 0.01);
+        assert!((gain(80.0, 80.0) - 0.707).abs() < 0.01);
+        assert!(gain(80.0, 320.0) < 0.05);
+        let mut filter = LowPass::new(30.0, 1000.0);
+        for _ in 0..10 {
+            assert!((filter.apply(Vec3::Z * 9.81) - Vec3::Z * 9.81).norm() < 1e-3, "starts settled");
+        }
+    }
+
+    fn still(bias: Vec3, g: f32) -> Imu {
+        Imu { gyro: bias, accelerometer: Vec3::Z * g }
+    }
+
+    #[test]
+    fn bias_and_scale_are_found_in_stillness_only() {
+        let bias = Vec3::new(0.01, -0.02, 0.005);
+        let mut c = Conditioner::default();
+        // Shaken for five seconds: no calibration.
+        for i in 0..5000 {
+            let shake = 0.3 * (i as f32 * 0.05).sin();
+            c.update(&Imu { gyro: bias + Vec3::new(shake, 0.0, 0.0), accelerometer: Vec3::Z * 9.81 });
+        }
+        assert!(!c.is_calibrated());
+        // Carried about, hardly turning: neither.
+        for i in 0..5000 {
+            let sway = 0.05 * (i as f32 * 0.002).sin();
+            c.update(&Imu { gyro: bias + Vec3::new(0.0, sway, 0.0), accelerometer: Vec3::Z * 9.81 });
+        }
+        assert!(!c.is_calibrated());
+        // Turned steadily: neither.
+        for _ in 0..5000 {
+            c.update(&still(Vec3::new(0.0, 0.0, 0.5), 9.81));
+        }
+        assert!(!c.is_calibrated());
+        let mut last = None;
+        for _ in 0..3500 {
+            last = c.update(&still(bias, 9.6));
+        }
+        assert!(c.is_calibrated());
+        let last = last.unwrap();
+        assert!(last.gyro.norm() < 1e-5, "{last:?}");
+        assert!((last.accelerometer.z - GRAVITY).abs() < 1e-3, "{last:?}");
+    }
+
+    #[test]
+    fn nonsense_is_not_taken() {
+        let mut c = Conditioner::default();
+        for _ in 0..5000 {
+            c.update(&still(Vec3::ZERO, 2.0));
+        }
+        assert!(!c.is_calibrated(), "gravity is far from what it should be");
+        assert_eq!(c.update(&still(Vec3::new(f32::NAN, 0.0, 0.0), 9.81)), None);
+        assert!(c.update(&still(Vec3::ZERO, 9.81)).unwrap().gyro.is_finite());
+    }
+}

@@ -1,0 +1,197 @@
+//! Start-up: the order in which the drone comes to life, and the executors its tasks run in.
+
+mod flight;
+mod radio;
+mod shared;
+mod storage;
+
+use core::fmt::Write;
+use core::mem::MaybeUninit;
+use core::ptr::addr_of_mut;
+
+use defmt_rtt as _;
+use embassy_executor::{Executor, InterruptExecutor, SendSpawner};
+use embassy_time::Delay;
+use heapless::String;
+use steady_common::gain_table;
+use steady_firmware::drivers::eeprom24::Eeprom;
+use steady_firmware::drivers::nrf51::RadioSettings;
+use steady_firmware::eeprom::Store;
+use steady_firmware::fault::{self as fault_record, ResetReason};
+use steady_firmware::flight::{Boot, Flight};
+use steady_firmware::services::{Device, Services};
+use steady_firmware::settings::Settings;
+use steady_firmware::storage::{Drain, Feed};
+use stm32f4xx_hal::pac::interrupt;
+
+use self::shared::say;
+use crate::board::{clock, dma, exti, fault, gpio, i2c, irq, led, memory, motors, reset, stack, time, uart};
+
+const VERSION: &str = env!("CARGO_PKG_VERSION");
+const COMMIT: &str = env!("STEADY_COMMIT");
+
+static FLIGHT: InterruptExecutor = InterruptExecutor::new();
+static RADIO: InterruptExecutor = InterruptExecutor::new();
+
+#[cortex_m_rt::entry]
+fn start() -> ! {
+    // Motors before everything else: until their timers drive the pins, nothing does.
+    gpio::init();
+    motors::hold_off();
+    stack::paint();
+    clock::init();
+    motors::init();
+    time::init();
+    led::init();
+
+    let (reason, fault) = (reset::reason(), fault::take_record());
+    dma::init();
+    exti::init();
+    // SAFETY: the only place that takes the core's peripherals.
+    let mut core = unsafe { cortex_m::Peripherals::steal() };
+    irq::init(&mut core.NVIC);
+
+    let (flight, radio) = (FLIGHT.start(irq::FLIGHT), RADIO.start(irq::RADIO));
+    let mut executor = Executor::new();
+    // SAFETY: `run` never returns, so this stack frame lives as long as the program.
+    let executor: &'static mut Executor = unsafe { core::mem::transmute(&mut executor) };
+    executor.run(|spawner| {
+        if let Ok(task) = boot(flight, radio, reason, fault) {
+            spawner.spawn(task);
+        }
+    })
+}
+
+/// The flight's state: large, and never touched by a DMA.
+#[unsafe(link_section = ".ccm")]
+static mut FLIGHT_STATE: MaybeUninit<Flight> = MaybeUninit::uninit();
+/// The radio services' state, likewise.
+#[unsafe(link_section = ".ccm")]
+static mut SERVICES: MaybeUninit<Services> = MaybeUninit::uninit();
+
+/// Looks at the stored configuration, starts the other tasks, and becomes the storage task.
+#[embassy_executor::task]
+async fn boot(
+    flight: SendSpawner,
+    radio: SendSpawner,
+    reason: ResetReason,
+    fault: Option<fault_record::Record>,
+) {
+    say(format_args!("Steady {VERSION} ({COMMIT}), start by {reason}"));
+    if let Some(record) = fault {
+        say(format_args!("last run: {record}"));
+    }
+    say_platform();
+
+    let mut store = Store::new(Eeprom::new(i2c::eeprom(), Delay));
+    let config = store.radio_config().await;
+    let radio_settings =
+        RadioSettings { channel: config.channel, data_rate: config.speed, address: config.address };
+    let mut settings = Settings::new();
+    match store.load_params(&mut settings).await {
+        Ok(0) => {}
+        Ok(count) => say(format_args!("{count} parameters from the EEPROM")),
+        Err(_) => say(format_args!("the EEPROM does not answer: defaults")),
+    }
+    let boot = tables(store.proven_table().await);
+
+    let (to_flight, commands) = shared::COMMANDS.take().split();
+    let (records, records_out) = shared::RECORDS.take().split();
+    let (events, events_out) = shared::EVENTS.take().split();
+    let device = device(&radio_settings);
+    // SAFETY: this task runs once, and nobody else names the variables.
+    let (state, services) = unsafe {
+        (
+            (*addr_of_mut!(FLIGHT_STATE)).write(Flight::new(boot, &settings)),
+            (*addr_of_mut!(SERVICES)).write(Services::new()),
+        )
+    };
+    let parts = flight::Parts {
+        bus: i2c::sensors(),
+        flight: state,
+        commands,
+        records: Feed::new(records, &shared::COUNTERS),
+        events,
+        settings,
+        device,
+    };
+    if let Ok(task) = flight::run(parts) {
+        flight.spawn(task);
+    }
+    let (receiver, sender) = uart::init();
+    let parts = radio::Parts {
+        receiver,
+        sender,
+        services,
+        commands: to_flight,
+        settings,
+        radio: radio_settings,
+        device,
+    };
+    if let Ok(task) = radio::run(parts) {
+        radio.spawn(task);
+    }
+    storage::run(Drain::new(records_out, &shared::COUNTERS), events_out, store, settings).await;
+}
+
+/// Says which board this is.
+fn say_platform() {
+    let text = memory::platform();
+    let text = text.split(|byte| !byte.is_ascii_graphic()).next().unwrap_or(&[]);
+    let platform = core::str::from_utf8(text).unwrap_or_default();
+    let mut serial = String::<24>::new();
+    for byte in memory::unique_id() {
+        // Two digits for each of twelve bytes.
+        let _ = write!(serial, "{byte:02x}");
+    }
+    say(format_args!("board {}, serial {serial}", if platform.is_empty() { "0;CF20" } else { platform }));
+}
+
+/// The tables to fly with: the newest, and the last one that has proven itself.
+fn tables(proven: u32) -> Boot {
+    let found = gain_table::scan(&mut memory::Tables).unwrap_or_else(|never| match never {});
+    let find =
+        |sequence| gain_table::find(&mut memory::Tables, sequence).unwrap_or_else(|never| match never {});
+    let mut boot = Boot::default();
+    if let Some(table) = find(proven) {
+        boot.proven = table;
+    }
+    if let Some((_, table)) = found.newest {
+        (boot.active, boot.active_proven) = (table, table.sequence == proven);
+    }
+    if found.damaged > 0 {
+        say(format_args!("gain tables: {} damaged pages skipped", found.damaged));
+    }
+    match boot.active.sequence {
+        0 => say(format_args!("gains: built in")),
+        sequence => say(format_args!("gains: table {sequence}, proven: {}", boot.active_proven)),
+    }
+    boot
+}
+
+/// What is known of the drone at its start.
+fn device(radio: &RadioSettings) -> Device {
+    let (hash, modified) = match COMMIT.strip_suffix('+') {
+        Some(hash) => (hash, true),
+        None => (COMMIT, false),
+    };
+    Device {
+        revision: hash.get(..8).and_then(|hex| u32::from_str_radix(hex, 16).ok()).unwrap_or(0),
+        modified,
+        version: VERSION,
+        address: radio.address as u8,
+        ..Device::default()
+    }
+}
+
+#[interrupt]
+fn UART4() {
+    // SAFETY: this is the handler of the interrupt the executor was started with.
+    unsafe { FLIGHT.on_interrupt() }
+}
+
+#[interrupt]
+fn UART5() {
+    // SAFETY: this is the handler of the interrupt the executor was started with.
+    unsafe { RADIO.on_interrupt() }
+}

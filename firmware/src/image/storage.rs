@@ -1,0 +1,139 @@
+//! The storage task: the card, the EEPROM and the LEDs. The only one that may wait for anything.
+
+use core::mem::MaybeUninit;
+use core::ptr::addr_of_mut;
+use core::sync::atomic::Ordering;
+
+use embassy_time::{Duration, Timer};
+use heapless::spsc::Consumer;
+use steady_firmware::eeprom::{Eeprom, Store};
+use steady_firmware::flight::Event;
+use steady_firmware::leds;
+use steady_firmware::settings::Settings;
+use steady_firmware::storage::{Drain, FatCard, Logger, State, Status};
+
+use super::shared::{
+    CARD, CARD_READY, CLOSED, DECKS, DEVICE, LOGGING, MICRO_SD, PLAN, SENSOR_FAILURE, SETTINGS, SHUTDOWN,
+    STORE_DONE, STORE_JOBS, TELEMETRY, say,
+};
+use crate::board::card::Card;
+use crate::board::led::{self, Led};
+use crate::board::{stack, time};
+
+/// How often the card is looked after.
+const TICK: Duration = Duration::from_millis(2);
+/// In the supervisor's information: armed.
+const ARMED: u16 = 1 << 1;
+
+type CardLogger = Logger<FatCard<Card>>;
+
+/// The log writer with its buffers: large, and copied to the DMA's own buffer by the bus.
+#[unsafe(link_section = ".ccm")]
+static mut LOGGER: MaybeUninit<CardLogger> = MaybeUninit::uninit();
+
+/// Runs for ever. To be called once.
+pub(crate) async fn run(
+    mut drain: Drain<'static>,
+    mut events: Consumer<'static, Event>,
+    mut store: Store<impl Eeprom>,
+    settings: Settings,
+) {
+    let mut logger: Option<&'static mut CardLogger> = None;
+    let (mut settings, mut seen) = (settings, 0);
+    let mut told = Told { failure: 0, card: State::NoCard };
+    loop {
+        let now_ms = (time::now_us() / 1000) as u32;
+        settings = SETTINGS.if_new(&mut seen).unwrap_or(settings);
+        if logger.is_none() && DECKS.load(Ordering::Relaxed) & MICRO_SD != 0 {
+            say(format_args!("micro-SD deck found"));
+            // SAFETY: once in this function, which is called once; nobody else names the variable.
+            logger = Some(unsafe { (*addr_of_mut!(LOGGER)).write(Logger::new(FatCard::new(Card::new()))) });
+        }
+        if let Some(logger) = &mut logger {
+            let autostart = logger.config().autostart;
+            let wanted = wanted(&settings, autostart);
+            LOGGING.store(wanted, Ordering::Relaxed);
+            logger.poll(now_ms, wanted, &mut drain);
+            if PLAN.get() != Some(logger.config().plan) {
+                PLAN.set(logger.config().plan);
+            }
+            told.card(&logger.status());
+        }
+        let status = logger.as_ref().map_or_else(Status::default, |logger| logger.status());
+        CARD.set(status);
+        CARD_READY.store(status.can_log, Ordering::Relaxed);
+        CLOSED.store(SHUTDOWN.load(Ordering::Acquire) && status.state != State::Logging, Ordering::Release);
+        while let Some(event) = events.dequeue() {
+            tell(event);
+            if let Event::TableProven { sequence } = event
+                && store.keep_proven_table(sequence).await.is_err()
+            {
+                say(format_args!("the EEPROM does not keep that table {sequence} is proven"));
+            }
+        }
+        while let Ok(job) = STORE_JOBS.try_receive() {
+            // The client asks again when its answer finds no room.
+            let _ = STORE_DONE.try_send(store.run(job).await);
+        }
+        told.failure();
+        show(now_ms, status.state);
+        Timer::after(TICK).await;
+    }
+}
+
+/// Whether a log should be written now.
+fn wanted(settings: &Settings, autostart: bool) -> bool {
+    let armed = TELEMETRY.get().is_some_and(|telemetry| telemetry.supervisor_info & ARMED != 0);
+    let wanted = settings.logging || autostart || (settings.logging_on_arm && armed);
+    wanted && !SHUTDOWN.load(Ordering::Acquire)
+}
+
+fn tell(event: Event) {
+    match event {
+        Event::TableProven { sequence } => say(format_args!("gain table {sequence} has proven itself")),
+        Event::GuardTripped { sequence, try_out, code } => {
+            let what = if try_out { "try-out gains over table" } else { "gain table" };
+            say(format_args!("guard: {what} {sequence} taken out of flight, cause {code}"));
+        }
+    }
+}
+
+/// What the client has been told.
+struct Told {
+    failure: u32,
+    card: State,
+}
+
+impl Told {
+    fn failure(&mut self) {
+        if let Some(failure) = SENSOR_FAILURE.if_new(&mut self.failure) {
+            say(format_args!("{failure}"));
+        }
+    }
+
+    fn card(&mut self, status: &Status) {
+        if status.state == self.card {
+            return;
+        }
+        self.card = status.state;
+        match (status.state, status.error) {
+            (State::Logging, _) => say(format_args!("card: log {:02} begins", status.file_number)),
+            (State::Ready, _) => {
+                say(format_args!("card: ready; {} bytes of stack never used", stack::never_used()));
+            }
+            (_, Some(error)) => say(format_args!("card: {}", error.text())),
+            (_, None) => {}
+        }
+    }
+}
+
+fn show(now_ms: u32, card: State) {
+    let telemetry = TELEMETRY.get().unwrap_or_default();
+    let connected = DEVICE.get().is_some_and(|device| device.connected);
+    let leds = leds::show(now_ms, &telemetry, card, connected);
+    led::set(Led::BlueLeft, leds.blue_left);
+    led::set(Led::GreenLeft, leds.green_left);
+    led::set(Led::RedLeft, leds.red_left);
+    led::set(Led::GreenRight, leds.green_right);
+    led::set(Led::RedRight, leds.red_right);
+}

@@ -1,0 +1,178 @@
+//! Everything a parameter can change, as plain data: written by the radio side, read by the flight step.
+
+use steady_common::guard::Envelope;
+use steady_common::stock::{Propeller, mellinger};
+use steady_common::{Gains, Vec3, estimator, supervisor};
+
+/// Who computes the action.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[repr(u8)]
+pub enum Controller {
+    /// The official firmware's cascaded PID.
+    Pid = 1,
+    /// The official firmware's Mellinger with its own gains (`ctrlMel.*`).
+    StockMellinger = 2,
+    /// The differentiable Mellinger with the gain table.
+    #[default]
+    Differentiable = 6,
+}
+
+impl Controller {
+    /// By the value of the parameter `stabilizer.controller`: the official numbers, 6 ("out of
+    /// tree") for ours, 0 for the default.
+    #[must_use]
+    pub fn from_param(value: u8) -> Option<Self> {
+        match value {
+            0 | 6 => Some(Self::Differentiable),
+            1 => Some(Self::Pid),
+            2 => Some(Self::StockMellinger),
+            _ => None,
+        }
+    }
+}
+
+/// Exploration noise on the action of the differentiable Mellinger.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Exploration {
+    /// Noise is added.
+    pub enabled: bool,
+    /// Standard deviation of F_z, F_r, F_p, F_y.
+    pub std: [f32; 4],
+    /// Steps for which a draw is held.
+    pub hold: u16,
+    /// The same seed gives the same noise.
+    pub seed: u32,
+}
+
+impl Exploration {
+    /// Largest noise on any component, whatever the standard deviation.
+    pub const LIMIT: f32 = 0.1;
+
+    /// Off, with values that shake a hover without endangering it.
+    pub const DEFAULT: Self = Self { enabled: false, std: [0.02, 0.01, 0.01, 0.005], hold: 25, seed: 1 };
+}
+
+/// Gains to try without writing a table.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct TryOut {
+    /// They replace the table's gains, once the drone is disarmed or hovers, if they are in bounds.
+    pub enabled: bool,
+    /// The gains.
+    pub gains: Gains,
+}
+
+/// Motion capture and estimator.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Localization {
+    /// Standard deviation of external positions, m (`locSrv.extPosStdDev`).
+    pub position_std: f32,
+    /// Standard deviation of external attitudes, rad (`locSrv.extQuatStdDev`).
+    pub attitude_std: f32,
+    /// Where the estimator starts, m (`kalman.initialX` …).
+    pub initial_position: Vec3,
+    /// Heading the estimator starts with, rad (`kalman.initialYaw`).
+    pub initial_yaw: f32,
+    /// Noise the filter assumes.
+    pub noise: estimator::Noise,
+}
+
+/// Which propellers are mounted.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[repr(u8)]
+pub enum PropellerKind {
+    /// Crazyflie 2.1+: the official build's default.
+    #[default]
+    Cf21Plus = 0,
+    /// The original ones of the Crazyflie 2.0 and 2.1.
+    Legacy = 1,
+    /// The thrust upgrade kit.
+    ThrustUpgrade = 2,
+}
+
+impl PropellerKind {
+    /// By the value of its parameter.
+    #[must_use]
+    pub fn from_param(value: u8) -> Option<Self> {
+        match value {
+            0 => Some(Self::Cf21Plus),
+            1 => Some(Self::Legacy),
+            2 => Some(Self::ThrustUpgrade),
+            _ => None,
+        }
+    }
+
+    /// Its thrust curve.
+    #[must_use]
+    pub fn curve(self) -> &'static Propeller {
+        match self {
+            Self::Cf21Plus => &Propeller::CF21_PLUS,
+            Self::Legacy => &Propeller::CF2_LEGACY,
+            Self::ThrustUpgrade => &Propeller::THRUST_UPGRADE,
+        }
+    }
+}
+
+/// Every value a parameter can change.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Settings {
+    /// Who computes the action (`stabilizer.controller`).
+    pub controller: Controller,
+    /// Motors off while this is set, locked until the next boot (`stabilizer.stop`).
+    pub stop: bool,
+    /// Exploration noise.
+    pub exploration: Exploration,
+    /// Gains to try without writing a table.
+    pub try_out: TryOut,
+    /// Parameters of the stock Mellinger (`ctrlMel.*`).
+    pub stock_mellinger: mellinger::Params,
+    /// What unproven gains may do.
+    pub guard: Envelope,
+    /// Thresholds of the supervisor.
+    pub supervisor: supervisor::Config,
+    /// Motion capture and estimator.
+    pub localization: Localization,
+    /// Which propellers are mounted.
+    pub propeller: PropellerKind,
+    /// Refuse to arm without a card that can take a log.
+    pub logging_required: bool,
+    /// Write transitions to the card: start and stop (`usd.logging`).
+    pub logging: bool,
+    /// Write transitions to the card whenever armed.
+    pub logging_on_arm: bool,
+    /// The high-level planner listens to these groups (`hlCommander.groupmask`); 0 means to all.
+    pub group_mask: u8,
+}
+
+impl Settings {
+    /// What the firmware starts with; persistent parameters come on top.
+    #[must_use]
+    pub fn new() -> Self {
+        Self {
+            controller: Controller::default(),
+            stop: false,
+            exploration: Exploration::DEFAULT,
+            try_out: TryOut { enabled: false, gains: Gains::nominal() },
+            stock_mellinger: mellinger::Params::DEFAULT,
+            guard: Envelope::DEFAULT,
+            supervisor: supervisor::Config::DEFAULT,
+            localization: Localization {
+                position_std: 0.01,
+                attitude_std: 0.0045,
+                initial_position: Vec3::ZERO,
+                initial_yaw: 0.0,
+                noise: estimator::Noise::DEFAULT,
+            },
+            propeller: PropellerKind::default(),
+            logging_required: false,
+            logging: false,
+            logging_on_arm: true,
+            group_mask: 0,
+        }
+    }
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Self::new()
+    }
+}
