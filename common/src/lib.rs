@@ -22,6 +22,7 @@ pub mod commander;
 pub mod crtp;
 pub mod dual;
 pub mod estimator;
+pub mod exploration;
 pub mod gain_table;
 pub mod gains;
 pub mod guard;

@@ -5,13 +5,13 @@
 //! [`Flight::command`].
 
 pub mod descent;
-pub mod exploration;
 pub mod imu;
 pub mod pilots;
 pub mod tables;
 
 use steady_common::commander::{Command, Commander, Follower, HighLevel, Refusal, Setpoint, Source};
 use steady_common::estimator::{Estimator, Imu, Mocap};
+use steady_common::exploration::Explorer;
 use steady_common::guard::{self, Measured};
 use steady_common::planner::{Phase, Planner};
 use steady_common::stock::SupplyFilter;
@@ -22,7 +22,6 @@ use steady_common::{Action, Reference, State, Vec3, math, supervisor};
 use crate::settings::{Controller, Settings};
 use crate::telemetry::{Pilot, Telemetry};
 use descent::Descent;
-use exploration::Explorer;
 use imu::Conditioner;
 use pilots::{Flown, Pilots, Target, Vertical, attitude_setpoint, velocity_setpoint};
 use tables::Tables;

@@ -1,5 +1,6 @@
 //! Everything a parameter can change, as plain data: written by the radio side, read by the flight step.
 
+pub use steady_common::exploration::Exploration;
 use steady_common::guard::Envelope;
 use steady_common::stock::{Propeller, mellinger};
 use steady_common::{Gains, Vec3, estimator, supervisor};
@@ -29,27 +30,6 @@ impl Controller {
             _ => None,
         }
     }
-}
-
-/// Exploration noise on the action of the differentiable Mellinger.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Exploration {
-    /// Noise is added.
-    pub enabled: bool,
-    /// Standard deviation of F_z, F_r, F_p, F_y.
-    pub std: [f32; 4],
-    /// Steps for which a draw is held.
-    pub hold: u16,
-    /// The same seed gives the same noise.
-    pub seed: u32,
-}
-
-impl Exploration {
-    /// Largest noise on any component, whatever the standard deviation.
-    pub const LIMIT: f32 = 0.1;
-
-    /// Off, with values that shake a hover without endangering it.
-    pub const DEFAULT: Self = Self { enabled: false, std: [0.02, 0.01, 0.01, 0.005], hold: 25, seed: 1 };
 }
 
 /// Gains to try without writing a table.

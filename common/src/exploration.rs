@@ -1,8 +1,27 @@
 //! Bounded, seeded exploration noise on the action.
 
-use steady_common::{Action, math};
+use crate::{Action, math};
 
-use crate::settings::Exploration;
+/// Exploration noise on the action of the differentiable Mellinger.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Exploration {
+    /// Noise is added.
+    pub enabled: bool,
+    /// Standard deviation of F_z, F_r, F_p, F_y.
+    pub std: [f32; 4],
+    /// Steps for which a draw is held.
+    pub hold: u16,
+    /// The same seed gives the same noise.
+    pub seed: u32,
+}
+
+impl Exploration {
+    /// Largest noise on any component, whatever the standard deviation.
+    pub const LIMIT: f32 = 0.1;
+
+    /// Off, with values that shake a hover without endangering it.
+    pub const DEFAULT: Self = Self { enabled: false, std: [0.02, 0.01, 0.01, 0.005], hold: 25, seed: 1 };
+}
 
 /// Draws noise and holds it for a number of steps.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -57,7 +76,6 @@ impl Explorer {
 
 #[cfg(test)]
 mod tests {
-    extern crate std;
     use super::*;
     use std::vec::Vec;
 
