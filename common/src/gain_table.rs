@@ -43,7 +43,8 @@ pub const FORMAT_VERSION: u16 = 1;
 
 const MAGIC: u32 = u32::from_le_bytes(*b"STDY");
 const CRC_OFFSET: usize = 156;
-const USED: usize = CRC_OFFSET + 4;
+/// Bytes of a page that the table takes; the rest is blank.
+pub const TABLE_SIZE: usize = CRC_OFFSET + 4;
 const CRC: crc::Crc<u32> = crc::Crc::<u32>::new(&crc::CRC_32_ISO_HDLC);
 
 /// Masses the drone accepts, kg.
@@ -168,7 +169,15 @@ impl GainTable {
     #[must_use]
     pub fn encode(&self) -> Page {
         let mut page = [0xFF; PAGE_SIZE];
-        let mut w = Writer::new(&mut page);
+        Writer::new(&mut page).put(&self.encode_head());
+        page
+    }
+
+    /// The table's own bytes, without the blank rest of the page.
+    #[must_use]
+    pub fn encode_head(&self) -> [u8; TABLE_SIZE] {
+        let mut head = [0; TABLE_SIZE];
+        let mut w = Writer::new(&mut head);
         w.put(&MAGIC.to_le_bytes())
             .put(&FORMAT_VERSION.to_le_bytes())
             .put(&LAW_VERSION.to_le_bytes())
@@ -182,11 +191,10 @@ impl GainTable {
         for gain in self.gains.to_array() {
             w.put(&gain.to_le_bytes());
         }
-        let crc = CRC.checksum(page.get(..CRC_OFFSET).unwrap_or(&[]));
-        if let Some(room) = page.get_mut(CRC_OFFSET..USED) {
-            room.copy_from_slice(&crc.to_le_bytes());
+        if let Some((covered, crc)) = head.split_last_chunk_mut::<4>() {
+            *crc = CRC.checksum(covered).to_le_bytes();
         }
-        page
+        head
     }
 
     /// Reads a page and refuses everything that must not fly.
@@ -197,12 +205,30 @@ impl GainTable {
         if is_blank(page) {
             return Err(TableError::Blank);
         }
-        let (head, tail) = page.split_at_checked(USED).ok_or(TableError::Length(page.len()))?;
-        Self::decode_head(head, tail).unwrap_or(Err(TableError::Length(page.len())))
+        let (head, tail) = page.split_at_checked(TABLE_SIZE).ok_or(TableError::Length(page.len()))?;
+        let table = Self::decode_head(head)?;
+        if let Some(at) = tail.iter().position(|b| *b != 0xFF) {
+            return Err(TableError::Trailing(TABLE_SIZE + at));
+        }
+        if table.sequence == 0 || table.sequence == u32::MAX {
+            return Err(TableError::Sequence(table.sequence));
+        }
+        Ok(table)
     }
 
-    /// `None` only if the head were shorter than the layout, which [`decode`](Self::decode) excludes.
-    fn decode_head(head: &[u8], tail: &[u8]) -> Option<Result<Self, TableError>> {
+    /// Reads the table's own bytes, [`TABLE_SIZE`] of them, as a log holds them. The built-in gains,
+    /// which have the sequence number 0, are a table here too.
+    pub fn decode_head(head: &[u8]) -> Result<Self, TableError> {
+        let wrong_length = || TableError::Length(head.len());
+        if head.len() != TABLE_SIZE {
+            return Err(wrong_length());
+        }
+        Self::take(head).unwrap_or_else(|| Err(wrong_length()))
+    }
+
+    /// `None` only if the head were shorter than the layout, which [`decode_head`](Self::decode_head)
+    /// excludes.
+    fn take(head: &[u8]) -> Option<Result<Self, TableError>> {
         let mut r = Reader::new(head);
         let magic = r.u32()?;
         if magic != MAGIC {
@@ -213,9 +239,6 @@ impl GainTable {
         if stored != computed {
             return Some(Err(TableError::Crc { stored, computed }));
         }
-        if let Some(at) = tail.iter().position(|b| *b != 0xFF) {
-            return Some(Err(TableError::Trailing(USED + at)));
-        }
         let (format, law) = (r.u16()?, r.u16()?);
         if format != FORMAT_VERSION {
             return Some(Err(TableError::Format(format)));
@@ -224,9 +247,6 @@ impl GainTable {
             return Some(Err(TableError::Law(law)));
         }
         let (sequence, bounds_id, source, mass) = (r.u32()?, r.u32()?, r.u64()?, r.f32()?);
-        if sequence == 0 || sequence == u32::MAX {
-            return Some(Err(TableError::Sequence(sequence)));
-        }
         let mut integral_limits = [Axes::default(); 4];
         for limit in &mut integral_limits {
             *limit = Axes { xy: r.f32()?, z: r.f32()? };
@@ -440,7 +460,7 @@ mod tests {
     fn survives_the_round_trip() {
         let page = table(7).encode();
         assert_eq!(GainTable::decode(&page), Ok(table(7)));
-        assert!(page[USED..].iter().all(|b| *b == 0xFF));
+        assert!(page[TABLE_SIZE..].iter().all(|b| *b == 0xFF));
     }
 
     #[test]
@@ -531,7 +551,7 @@ mod tests {
         #[test]
         fn newest_intact_table_wins(
             count in 1_u32..200,
-            hits in prop::collection::vec((0_usize..200, 0..USED, 1_u8..), 0..30),
+            hits in prop::collection::vec((0_usize..200, 0..TABLE_SIZE, 1_u8..), 0..30),
         ) {
             let mut flash = Flash::blank();
             for _ in 0..count { flash.append(Cut::Never); }

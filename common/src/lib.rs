@@ -25,6 +25,7 @@ pub mod estimator;
 pub mod exploration;
 pub mod gain_table;
 pub mod gains;
+pub mod gains_record;
 pub mod guard;
 pub mod law;
 pub mod linalg;

@@ -12,6 +12,7 @@ pub mod tables;
 use steady_common::commander::{Command, Commander, Follower, HighLevel, Refusal, Setpoint, Source};
 use steady_common::estimator::{Estimator, Imu, Mocap};
 use steady_common::exploration::Explorer;
+use steady_common::gains_record::GainsRecord;
 use steady_common::guard::{self, Measured};
 use steady_common::planner::{Phase, Planner};
 use steady_common::stock::SupplyFilter;
@@ -123,6 +124,13 @@ impl Flight {
     #[must_use]
     pub fn telemetry(&self) -> &Telemetry {
         &self.telemetry
+    }
+
+    /// The gains that fly, for the log.
+    #[must_use]
+    pub fn gains(&self) -> GainsRecord {
+        let (table, try_out) = (*self.tables.flying(), self.telemetry.table.try_out);
+        GainsRecord { time_us: self.now_us, table, try_out }
     }
 
     /// The high-level planner, for its trajectory memory.

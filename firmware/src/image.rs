@@ -114,6 +114,7 @@ async fn boot(
         events,
         settings,
         device,
+        logged_gains: None,
     };
     if let Ok(task) = flight::run(parts) {
         flight.spawn(task);

@@ -7,6 +7,8 @@ mod ram_card;
 
 use heapless::spsc::Queue;
 use ram_card::{Fault, RamCard};
+use steady_common::GainTable;
+use steady_common::gains_record::GainsRecord;
 use steady_common::transition::{EVENT_ID, RECORD_SIZE, Transition};
 use steady_common::usdlog::{Ending, Header, Layout, Record, Scanner, Summary};
 use steady_firmware::services::Device;
@@ -310,6 +312,34 @@ fn errors_are_counted_and_the_next_log_begins_in_a_new_file() {
     assert_eq!(second.last().copied(), Some(bench.produced - 1));
     assert_eq!((first.len() + second.len()) as u32, status.written);
     assert_eq!(summary.ending, Ending::Complete);
+}
+
+#[test]
+fn a_file_that_begins_in_flight_begins_with_the_gains() {
+    let gains =
+        GainsRecord { time_us: 7, table: GainTable { sequence: 5, ..GainTable::built_in() }, try_out: false };
+    let mut bench = Bench::new(RamCard::formatted(8));
+    with_queue(|feed, drain| {
+        bench.run(20, false, feed, drain);
+        assert!(feed.push(Item::Gains(gains)));
+        bench.run(300, true, feed, drain);
+        bench.card().set_fault(Fault::Dead);
+        bench.run(1500, true, feed, drain);
+        bench.card().set_fault(Fault::None);
+        bench.run(2000, true, feed, drain);
+        bench.run(100, false, feed, drain);
+    });
+    for file in ["LOG00", "LOG01"] {
+        let bytes = bench.card().file(file).unwrap();
+        let header = Header::parse(&bytes).unwrap();
+        let scanner = Scanner::new(Layout::new(&header).unwrap(), &bytes);
+        let mut records = Vec::new();
+        scanner.finish(&bytes[header.length()..], |r| records.push(GainsRecord::decode_proven(r.bytes).ok()));
+        assert_eq!(records[0], Some(gains), "{file}");
+        assert!(records.len() > 100 && records[1..].iter().all(Option::is_none), "{file}");
+    }
+    let status = bench.logger.status();
+    assert_eq!((status.written + status.lost(), status.pending()), (status.produced, 0), "{status:?}");
 }
 
 #[test]

@@ -2,6 +2,7 @@
 
 pub mod demo;
 pub mod gains;
+pub mod log;
 pub mod world;
 
 use std::fmt::Display;

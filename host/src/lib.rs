@@ -9,6 +9,7 @@ pub mod cmd;
 pub mod doctor;
 pub mod files;
 pub mod gains_file;
+pub mod log;
 pub mod plot;
 pub mod provenance;
 pub mod stats;

@@ -24,6 +24,7 @@ enum Verb {
     Oracle(steady::train::run::OracleCmd),
     Demo(cmd::demo::Cmd),
     Gains(cmd::gains::Cmd),
+    Log(cmd::log::Cmd),
     World(cmd::world::Cmd),
     Doctor(doctor::Cmd),
 }
@@ -41,6 +42,7 @@ fn main() -> ExitCode {
         Verb::Oracle(cmd) => cmd.run(),
         Verb::Demo(cmd) => cmd.run(),
         Verb::Gains(cmd) => cmd.run(),
+        Verb::Log(cmd) => cmd.run(),
         Verb::World(cmd) => cmd.run(),
         Verb::Doctor(cmd) => cmd.run(),
     };

@@ -7,6 +7,7 @@ use heapless::spsc::{Consumer, Producer};
 use steady_common::Vec3;
 use steady_common::commander::Command;
 use steady_common::estimator::{GRAVITY, Imu};
+use steady_common::gains_record::GainsRecord;
 use steady_firmware::drivers::sensors::Sensors;
 use steady_firmware::flight::{self, Event, Flight};
 use steady_firmware::services::Device;
@@ -35,6 +36,8 @@ pub(crate) struct Parts {
     pub(crate) events: Producer<'static, Event>,
     pub(crate) settings: Settings,
     pub(crate) device: Device,
+    /// The gains that the log knows of.
+    pub(crate) logged_gains: Option<GainsRecord>,
 }
 
 /// Runs for ever.
@@ -99,7 +102,7 @@ pub(crate) async fn run(mut parts: Parts) {
 /// One flight step, motors first.
 fn step(parts: &mut Parts, sampler: &mut Sampler, imu: Imu, healthy: bool) {
     let now_us = time::now_us();
-    let Parts { flight, commands, records, events, settings, device, .. } = parts;
+    let Parts { flight, commands, records, events, settings, device, logged_gains, .. } = parts;
     while let Some(command) = commands.dequeue() {
         // A refusal is counted in the telemetry, where the radio sees it.
         let _ = flight.command(now_us, &command, settings);
@@ -110,12 +113,20 @@ fn step(parts: &mut Parts, sampler: &mut Sampler, imu: Imu, healthy: bool) {
     motors::set(output.pwm);
     if LOGGING.load(Ordering::Relaxed) {
         if let Some(transition) = output.transition {
+            // Before the step that flew with them.
+            let gains = flight.gains();
+            let is_known = |g: &GainsRecord| g.table == gains.table && g.try_out == gains.try_out;
+            if !logged_gains.as_ref().is_some_and(is_known) && records.push(Item::Gains(gains)) {
+                *logged_gains = Some(gains);
+            }
             records.push(Item::Transition(transition));
         }
         let view = View { settings, telemetry: flight.telemetry(), device };
         if let Some(extra) = sampler.sample(&view) {
             records.push(extra);
         }
+    } else {
+        *logged_gains = None;
     }
     if let Some(event) = output.event {
         // Eight places for what happens once in a flight.

@@ -4,6 +4,7 @@
 //! behind them, and then the new size. The next commit overwrites the checksum. So the file is
 //! complete at every commit, and each commit is a few block writes.
 
+use steady_common::gains_record;
 use steady_common::transition::RECORD_SIZE;
 use steady_common::usdlog::{FILE_CRC, FIXED_FREQUENCY_ID, write};
 
@@ -146,7 +147,7 @@ impl<C: Card> Logger<C> {
         match self.status.state {
             State::NoCard | State::Failed => self.try_mount(now_ms),
             State::Ready | State::Full if wanted && !self.give_up => {
-                let result = self.start(now_ms);
+                let result = self.start(now_ms, drain);
                 self.settle(result);
             }
             State::Ready | State::Full | State::Logging => {}
@@ -203,8 +204,9 @@ impl<C: Card> Logger<C> {
         Ok(())
     }
 
-    /// Creates a file and puts its header into the buffer.
-    fn start(&mut self, now_ms: u32) -> Result<(), CardError> {
+    /// Creates a file and puts its header into the buffer; a file that begins in flight begins with
+    /// the gains that fly.
+    fn start(&mut self, now_ms: u32, drain: &Drain<'_>) -> Result<(), CardError> {
         self.status.file_number = self.card.create(&self.config.base)?;
         self.status.state = State::Logging;
         self.status.file_bytes = 0;
@@ -217,14 +219,18 @@ impl<C: Card> Logger<C> {
             buffer.put_at(buffer.length, bytes);
             buffer.length += bytes.len();
         };
-        write::begin(&mut sink, 1 + u16::from(!plan.is_off()));
+        write::begin(&mut sink, 2 + u16::from(!plan.is_off()));
         write::transition_event(&mut sink);
+        gains_record::event(&mut sink);
         if !plan.is_off() {
             let count = u16::try_from(plan.variables().len()).unwrap_or(0);
             write::event(&mut sink, FIXED_FREQUENCY_ID, "fixedFrequency", count);
             for log in plan.variables().iter().filter_map(|id| toc::log(*id)) {
                 write::variable(&mut sink, &[log.group, ".", log.name], log.kind);
             }
+        }
+        if let Some(gains) = drain.gains() {
+            self.append(&gains.encode());
         }
         self.last_commit_ms = now_ms;
         self.commit()
@@ -240,6 +246,7 @@ impl<C: Card> Logger<C> {
             // Without a plan the header knows no such event.
             Item::Extra(_) if self.config.plan.is_off() => return Ok(false),
             Item::Extra(extra) => self.append(extra.bytes()),
+            Item::Gains(gains) => self.append(&gains.encode()),
         }
         self.buffer.records += 1;
         Ok(true)

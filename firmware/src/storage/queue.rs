@@ -4,6 +4,7 @@ use core::sync::atomic::{AtomicU32, Ordering};
 
 use heapless::spsc::{Consumer, Producer};
 use steady_common::bytes::Writer;
+use steady_common::gains_record::GainsRecord;
 use steady_common::transition::Transition;
 use steady_common::usdlog::{FIXED_FREQUENCY_ID, write::record_prefix};
 
@@ -36,6 +37,8 @@ pub enum Item {
     Transition(Transition),
     /// A record of the extra event.
     Extra(Extra),
+    /// The gains that fly from now on.
+    Gains(GainsRecord),
 }
 
 /// What the flight side has produced and lost, since boot.
@@ -79,12 +82,14 @@ impl<'a> Feed<'a> {
         Self { queue, counters }
     }
 
-    /// Hands a record over; one that finds no room is lost and counted.
-    pub fn push(&mut self, item: Item) {
+    /// Hands a record over; one that finds no room is lost and counted. True when it found room.
+    pub fn push(&mut self, item: Item) -> bool {
         self.counters.produced.fetch_add(1, Ordering::AcqRel);
-        if self.queue.enqueue(item).is_err() {
+        let taken = self.queue.enqueue(item).is_ok();
+        if !taken {
             self.counters.lost.fetch_add(1, Ordering::AcqRel);
         }
+        taken
     }
 }
 
@@ -92,6 +97,8 @@ impl<'a> Feed<'a> {
 pub struct Drain<'a> {
     queue: Consumer<'a, Item>,
     counters: &'a Counters,
+    /// The newest gains that came through.
+    gains: Option<GainsRecord>,
 }
 
 impl core::fmt::Debug for Drain<'_> {
@@ -103,12 +110,22 @@ impl core::fmt::Debug for Drain<'_> {
 impl<'a> Drain<'a> {
     /// Out of a queue, with its counters.
     pub fn new(queue: Consumer<'a, Item>, counters: &'a Counters) -> Self {
-        Self { queue, counters }
+        Self { queue, counters, gains: None }
     }
 
     /// The next record.
     pub fn pop(&mut self) -> Option<Item> {
-        self.queue.dequeue()
+        let item = self.queue.dequeue();
+        if let Some(Item::Gains(gains)) = item {
+            self.gains = Some(gains);
+        }
+        item
+    }
+
+    /// The gains that fly, as far as the queue has told.
+    #[must_use]
+    pub fn gains(&self) -> Option<GainsRecord> {
+        self.gains
     }
 
     /// Records produced and lost on the flight side.

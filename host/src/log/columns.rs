@@ -1,0 +1,94 @@
+//! Units of log variables and column names that carry them.
+
+use steady_common::transition;
+
+/// Units of the official firmware's variables: a name, or the beginning of names with `*`. The first
+/// that fits counts. What is not here has no unit in its name.
+const OFFICIAL: &[(&str, &str)] = &[
+    ("stateEstimate.x", "m"),
+    ("stateEstimate.y", "m"),
+    ("stateEstimate.z", "m"),
+    ("stateEstimate.v*", "m/s"),
+    ("stateEstimate.a*", "g"),
+    ("stateEstimate.roll", "deg"),
+    ("stateEstimate.pitch", "deg"),
+    ("stateEstimate.yaw", "deg"),
+    ("stateEstimateZ.rate*", "mrad/s"),
+    ("stateEstimateZ.v*", "mm/s"),
+    ("stateEstimateZ.a*", "mm/s2"),
+    ("stateEstimateZ.x", "mm"),
+    ("stateEstimateZ.y", "mm"),
+    ("stateEstimateZ.z", "mm"),
+    ("stabilizer.roll", "deg"),
+    ("stabilizer.pitch", "deg"),
+    ("stabilizer.yaw", "deg"),
+    ("stabilizer.thrust", "1/65535"),
+    ("ctrltarget.x", "m"),
+    ("ctrltarget.y", "m"),
+    ("ctrltarget.z", "m"),
+    ("ctrltarget.v*", "m/s"),
+    ("ctrltarget.a*", "m/s2"),
+    ("ctrltarget.roll", "deg"),
+    ("ctrltarget.pitch", "deg"),
+    ("ctrltarget.yaw", "deg"),
+    ("ctrlMel.pos_error_*", "m"),
+    ("controller.roll", "deg"),
+    ("controller.pitch", "deg"),
+    ("controller.yaw", "deg"),
+    ("gyro.*", "deg/s"),
+    ("acc.*", "g"),
+    ("baro.asl", "m"),
+    ("baro.temp", "degC"),
+    ("baro.pressure", "mbar"),
+    ("motor.m*", "1/65535"),
+    ("pm.vbatMV", "mV"),
+    ("pm.vbat", "V"),
+    ("pm.batteryLevel", "percent"),
+    ("ext_pos.*", "m"),
+    ("locSrv.x", "m"),
+    ("locSrv.y", "m"),
+    ("locSrv.z", "m"),
+    ("range.*", "mm"),
+];
+
+/// The unit of a variable; empty for counts, codes, ratios and what is not known.
+pub(super) fn unit(event: &str, variable: &str) -> &'static str {
+    if event == transition::EVENT_NAME
+        && let Some(field) = transition::FIELDS.iter().find(|f| f.name == variable)
+    {
+        return field.unit;
+    }
+    let fits = |pattern: &str| match pattern.strip_suffix('*') {
+        Some(beginning) => variable.starts_with(beginning),
+        None => variable == pattern,
+    };
+    OFFICIAL.iter().find(|(pattern, _)| fits(pattern)).map_or("", |(_, unit)| unit)
+}
+
+/// The name of a column: the variable's with its unit, `stateEstimate.vx_m_s` for m/s.
+#[must_use]
+pub fn column_name(variable: &str, unit: &str) -> String {
+    match unit {
+        "" => variable.to_owned(),
+        "1/65535" => format!("{variable}_of_65535"),
+        _ => format!("{variable}_{}", unit.replace(['/', ' '], "_")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn columns_carry_their_units() {
+        let name = |event, variable| column_name(variable, unit(event, variable));
+        assert_eq!(name("transition", "stateEstimate.vx"), "stateEstimate.vx_m_s");
+        assert_eq!(name("transition", "steady.dVelX"), "steady.dVelX_m_s2");
+        assert_eq!(name("transition", "steady.iPosX"), "steady.iPosX_m_s");
+        assert_eq!(name("fixedFrequency", "motor.m1req"), "motor.m1req_of_65535");
+        assert_eq!(name("fixedFrequency", "stateEstimateZ.rateRoll"), "stateEstimateZ.rateRoll_mrad_s");
+        assert_eq!(name("fixedFrequency", "pm.vbat"), "pm.vbat_V");
+        assert_eq!(name("fixedFrequency", "stateEstimate.qx"), "stateEstimate.qx");
+        assert_eq!(name("estTDOA", "idA"), "idA");
+    }
+}

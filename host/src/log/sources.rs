@@ -1,0 +1,103 @@
+//! Which files are meant: names of logs, or of folders with logs in them.
+
+use std::fs::{self, File};
+use std::io::Read;
+use std::path::{Path, PathBuf};
+
+use steady_common::usdlog::MAGIC;
+
+use super::LogError;
+
+/// What was found.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Found {
+    /// Logs: named ones as they were named, those of a folder by name.
+    pub logs: Vec<PathBuf>,
+    /// Files of folders that have a log's name and nothing in them: the power was cut at their birth.
+    pub empty: Vec<PathBuf>,
+}
+
+/// Takes files as they are, and out of folders (a card's root, or a copy of it) every file that
+/// begins as a log does.
+///
+/// # Errors
+/// If a name does not exist, or a folder holds no log.
+pub fn find(names: &[PathBuf]) -> Result<Found, LogError> {
+    let mut found = Found::default();
+    for name in names {
+        let wrong = |source| LogError::Read { file: name.display().to_string(), source };
+        if !fs::metadata(name).map_err(wrong)?.is_dir() {
+            found.logs.push(name.clone());
+            continue;
+        }
+        let mut files = Vec::new();
+        for entry in fs::read_dir(name).map_err(wrong)? {
+            let path = entry.map_err(wrong)?.path();
+            // What cannot be looked at is not taken for a log.
+            if path.is_file() {
+                files.push(path);
+            }
+        }
+        files.sort();
+        let before = found.logs.len();
+        for path in files {
+            match first_byte(&path) {
+                Some(Some(MAGIC)) => found.logs.push(path),
+                Some(None) if has_log_name(&path) => found.empty.push(path),
+                _ => {}
+            }
+        }
+        if found.logs.len() == before {
+            return Err(LogError::NoLogs { folder: name.display().to_string() });
+        }
+    }
+    Ok(found)
+}
+
+/// The first byte, `Some(None)` for an empty file, nothing when it cannot be read.
+fn first_byte(path: &Path) -> Option<Option<u8>> {
+    let mut byte = [0];
+    match File::open(path).and_then(|mut file| file.read(&mut byte)).ok()? {
+        0 => Some(None),
+        _ => Some(Some(byte[0])),
+    }
+}
+
+/// Letters and two digits, without an extension: what the firmware gives.
+fn has_log_name(path: &Path) -> bool {
+    let name = path.file_name().unwrap_or_default().as_encoded_bytes();
+    name.len() <= 8 && name.len() > 2 && name.iter().rev().take(2).all(u8::is_ascii_digit)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_cards_logs_are_found_by_their_first_byte() {
+        let folder = tempfile::tempdir().unwrap();
+        let write = |name: &str, bytes: &[u8]| {
+            let path = folder.path().join(name);
+            fs::write(&path, bytes).unwrap();
+            path
+        };
+        let (b, a) = (write("log01", &[MAGIC, 2]), write("log00", &[MAGIC, 2]));
+        let empty = write("log02", &[]);
+        write("config.txt", b"1\n");
+        write("card.img", &[0; 512]);
+        let found = find(&[folder.path().into()]).unwrap();
+        assert_eq!(found, Found { logs: vec![a, b.clone()], empty: vec![empty] });
+        // A named file is taken whatever it holds: opening it says what is wrong.
+        let named = find(&[folder.path().join("config.txt"), b]).unwrap();
+        assert_eq!(named.logs.len(), 2);
+    }
+
+    #[test]
+    fn what_is_not_there_is_said() {
+        let folder = tempfile::tempdir().unwrap();
+        let error = find(&[folder.path().into()]).unwrap_err().to_string();
+        assert!(error.contains("holds no log") && error.contains("log00"), "{error}");
+        let error = find(&[folder.path().join("log07")]).unwrap_err().to_string();
+        assert!(error.contains("log07") && error.contains("cannot be read"), "{error}");
+    }
+}

@@ -1,0 +1,306 @@
+//! Logs: the drone's own, the official ones, damaged and torn ones; what is read, and what is said.
+#![allow(clippy::unwrap_used, reason = "a test that panics has failed")]
+
+use std::fs;
+use std::io::Cursor;
+use std::path::{Path, PathBuf};
+
+use steady::log::info::info;
+use steady::log::replay::replay;
+use steady::log::{Beginning, Log, Writer, transitions};
+use steady_common::gains_record::GainsRecord;
+use steady_common::law::{self, Memory};
+use steady_common::transition::{Flags, RECORD_SIZE, Transition};
+use steady_common::{Action, GainTable, Quat, State, Trajectory, Vec3};
+
+/// A file of the golden data, if it is there.
+fn golden(name: &str) -> Option<PathBuf> {
+    let default = concat!(env!("CARGO_MANIFEST_DIR"), "/../../shared/data");
+    let folder = std::env::var_os("STEADY_DATA").map_or_else(|| PathBuf::from(default), PathBuf::from);
+    let path = [folder.join(name), folder.join("crazyflie-firmware").join(name)];
+    let found = path.into_iter().find(|p| p.exists());
+    if found.is_none() {
+        println!("SKIPPED: no golden data (set STEADY_DATA to its folder)");
+    }
+    found
+}
+
+/// The law on a wobbling figure eight, as the drone would log it.
+struct Flyer {
+    memory: Memory,
+    gains: GainsRecord,
+    sequence: u32,
+}
+
+impl Flyer {
+    fn new() -> Self {
+        let gains = GainsRecord { time_us: 0, table: GainTable::built_in(), try_out: false };
+        Self { memory: Memory::default(), gains, sequence: 100 }
+    }
+
+    fn step(&mut self, flying: bool) -> Transition {
+        let t = self.sequence as f32 * 0.002;
+        let wobble = |phase: f32| 0.05 * (7.0 * t + phase).sin();
+        let reference = Trajectory::FIGURE_EIGHT.at(t);
+        let state = State {
+            position: reference.position + Vec3::new(wobble(0.0), wobble(1.0), wobble(2.0)),
+            velocity: reference.velocity + Vec3::new(wobble(3.0), wobble(4.0), wobble(5.0)),
+            attitude: Quat::from_euler(Vec3::new(wobble(6.0), wobble(7.0), wobble(8.0))),
+            rates: Vec3::new(wobble(9.0), wobble(10.0), wobble(11.0)) * 10.0,
+        };
+        let mut record = Transition {
+            time_us: 2000 * u64::from(self.sequence),
+            sequence: self.sequence,
+            state,
+            reference,
+            dt_s: 0.002,
+            pwm: [1, 2, 40_000, 65_535],
+            battery_v: 3.9,
+            table: self.gains.table.sequence,
+            controller: 6,
+            ..Transition::default()
+        };
+        record.set_law_memory(&self.memory);
+        let table = &self.gains.table;
+        record.action = law::step(&table.gains, &table.vehicle, &state, &reference, &mut self.memory, 0.002);
+        record.applied = Action { roll: record.action.roll + 0.01, ..record.action };
+        record.flags = record
+            .flags
+            .with(Flags::LAW, true)
+            .with(Flags::MOTORS_ON, true)
+            .with(Flags::NOISE, true)
+            .with(Flags::FLYING, flying)
+            .with(Flags::TRY_OUT, self.gains.try_out);
+        self.sequence += 1;
+        record
+    }
+}
+
+fn table(sequence: u32, factor: f32) -> GainTable {
+    let mut table = GainTable { sequence, ..GainTable::built_in() };
+    table.gains.position.p.xy *= factor;
+    table
+}
+
+/// 100 steps on the ground, 400 in the air with table 1, then 300 with table 2, 50 on the ground.
+fn two_tables() -> Vec<u8> {
+    let mut flyer = Flyer::new();
+    let mut writer = Writer::new(Vec::new()).unwrap();
+    flyer.gains.table = table(1, 1.1);
+    writer.gains(&flyer.gains).unwrap();
+    for n in 0..850 {
+        if n == 500 {
+            flyer.gains = GainsRecord { time_us: 2000 * 600, table: table(2, 0.9), try_out: false };
+            writer.gains(&flyer.gains).unwrap();
+        }
+        writer.step(&flyer.step((100..800).contains(&n))).unwrap();
+    }
+    writer.finish().unwrap()
+}
+
+fn log(bytes: &[u8]) -> Log<Cursor<Vec<u8>>> {
+    Log::new("log00".to_owned(), Cursor::new(bytes.to_vec())).unwrap()
+}
+
+/// Where the first record of a control step begins.
+fn first_step(bytes: &[u8]) -> usize {
+    let mut offset = None;
+    log(bytes)
+        .scan(|r| {
+            if r.bytes.len() == RECORD_SIZE {
+                offset.get_or_insert(r.offset as usize);
+            }
+        })
+        .unwrap();
+    offset.unwrap()
+}
+
+#[test]
+fn steps_come_in_segments_with_their_gains() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("log00");
+    fs::write(&path, two_tables()).unwrap();
+    let recording = transitions(&[folder.path().into()]).unwrap();
+    let [first, second] = &recording.segments[..] else { panic!("{:?}", recording.segments.len()) };
+    assert_eq!((first.beginning, second.beginning), (Beginning::File, Beginning::Gains));
+    assert_eq!((first.steps.len(), second.steps.len(), recording.steps()), (500, 350, 850));
+    assert_eq!((first.gains, second.gains), (Some(table(1, 1.1)), Some(table(2, 0.9))));
+    assert_eq!(second.before, first.steps.last().copied());
+    let flights: Vec<_> = recording.segments.iter().flat_map(|s| s.flights().collect::<Vec<_>>()).collect();
+    assert_eq!(flights.iter().map(|f| f.steps.len()).collect::<Vec<_>>(), [400, 300]);
+    for flight in flights {
+        assert_eq!(flight.pairs().count(), flight.steps.len(), "every step has the one before it");
+        assert!(flight.pairs().all(|(before, now)| now.follows(before) && now.observation(before).is_some()));
+    }
+}
+
+#[test]
+fn lost_and_damaged_steps_split_segments() {
+    let bytes = two_tables();
+    let at = first_step(&bytes);
+    let mut damaged = bytes.clone();
+    damaged[at + 200 * RECORD_SIZE + 50] ^= 4;
+    damaged.drain(at + 300 * RECORD_SIZE..at + 303 * RECORD_SIZE);
+    let folder = tempfile::tempdir().unwrap();
+    fs::write(folder.path().join("log00"), &damaged).unwrap();
+    let recording = transitions(&[folder.path().join("log00")]).unwrap();
+    let found: Vec<_> = recording.segments.iter().map(|s| (s.beginning, s.steps.len())).collect();
+    assert_eq!(
+        found,
+        [
+            (Beginning::File, 200),
+            (Beginning::Gap { lost: 1 }, 99),
+            (Beginning::Gap { lost: 3 }, 197),
+            (Beginning::Gains, 350)
+        ]
+    );
+    let info = info(&mut log(&damaged)).unwrap();
+    let steps = info.steps.as_ref().unwrap();
+    assert_eq!((steps.found, steps.lost, steps.gap_count), (846, 4, 2));
+    assert_eq!((steps.gaps[0].lost, steps.gaps[0].sequence), (1, 301));
+    assert_eq!((info.damaged_places, info.ending), (1, "wrong checksum"));
+    let text = info.to_string();
+    assert!(text.contains("3 steps are missing before step 403"), "{text}");
+    // What is left is still computed again: only the steps behind the gaps have no predecessor.
+    let replayed = replay(&mut log(&damaged), &[]).unwrap();
+    assert_eq!((replayed.replayed, replayed.without_predecessor), (844, 2));
+    assert_eq!((replayed.differing_bits, replayed.differing_memory_bits), (0, 0));
+}
+
+#[test]
+fn a_drone_that_starts_again_splits_segments() {
+    let mut flyer = Flyer::new();
+    let mut writer = Writer::new(Vec::new()).unwrap();
+    for n in 0..60 {
+        if n == 40 {
+            flyer = Flyer { sequence: 1, ..Flyer::new() };
+        }
+        writer.step(&flyer.step(true)).unwrap();
+    }
+    let bytes = writer.finish().unwrap();
+    let info = info(&mut log(&bytes)).unwrap();
+    let steps = info.steps.unwrap();
+    assert_eq!((steps.restarts_s.len(), steps.lost, steps.flights.len()), (1, 0, 2));
+    // The built-in gains need no record.
+    let replayed = replay(&mut log(&bytes), &[]).unwrap();
+    assert_eq!((replayed.replayed, replayed.differing_bits, replayed.memories_compared), (60, 0, 58));
+}
+
+#[test]
+fn a_replay_finds_every_bit_that_is_not_the_laws() {
+    let bytes = two_tables();
+    let exact = replay(&mut log(&bytes), &[]).unwrap();
+    assert!(exact.is_exact(), "{exact:?}");
+    assert_eq!((exact.replayed, exact.memories_compared), (850, 849));
+
+    // One bit of one output, with the record's checksum made right again.
+    let at = first_step(&bytes) + 300 * RECORD_SIZE;
+    let tampered = |change: fn(&mut Transition)| {
+        let mut bytes = bytes.clone();
+        let record = &mut bytes[at..at + RECORD_SIZE];
+        let mut step = Transition::decode(record).unwrap();
+        change(&mut step);
+        record.copy_from_slice(&step.encode());
+        replay(&mut log(&bytes), &[]).unwrap()
+    };
+    let output = tampered(|t| t.action.pitch = f32::from_bits(t.action.pitch.to_bits() ^ 1));
+    assert_eq!((output.differing_bits, output.differing_steps, output.first_difference), (1, 1, Some(400)));
+    assert!(!output.is_exact());
+    let memory = tampered(|t| t.integral.position.z = f32::from_bits(t.integral.position.z.to_bits() ^ 2));
+    assert!(memory.differing_memory_bits >= 1 && !memory.is_exact(), "{memory:?}");
+    let input = tampered(|t| t.state.velocity.x += 0.25);
+    assert!(input.differing_bits > 0, "{input:?}");
+
+    // Gains that the log does not hold are asked for, and taken when given.
+    let mut flyer = Flyer::new();
+    flyer.gains.table = table(7, 1.2);
+    let mut writer = Writer::new(Vec::new()).unwrap();
+    for _ in 0..30 {
+        writer.step(&flyer.step(true)).unwrap();
+    }
+    let bytes = writer.finish().unwrap();
+    assert_eq!(replay(&mut log(&bytes), &[]).unwrap().unknown_gains, 30);
+    assert!(replay(&mut log(&bytes), &[table(7, 1.2)]).unwrap().is_exact());
+    assert!(!replay(&mut log(&bytes), &[table(7, 1.3)]).unwrap().is_exact());
+    assert!(info(&mut log(&bytes)).unwrap().to_string().contains("--gains"));
+}
+
+#[test]
+fn the_papers_flight_and_the_official_logs_are_read() {
+    let Some(path) = golden("log27") else { return };
+    let info27 = info(&mut Log::open(&path).unwrap()).unwrap();
+    assert_eq!((info27.records, info27.ending, info27.skipped_bytes), (3845, "complete", 0));
+    assert!(info27.events[0].columns.contains(&"stateEstimate.vx_m_s".to_owned()));
+    assert!(info27.steps.is_none());
+    let replayed = replay(&mut Log::open(&path).unwrap(), &[]).unwrap();
+    assert!(replayed.steps == 0 && !replayed.is_exact());
+    assert!(transitions(std::slice::from_ref(&path)).unwrap().segments.is_empty());
+    for name in ["log05", "log05_no_pos_after_1s"] {
+        let Some(path) = golden(name) else { return };
+        let info = info(&mut Log::open(&path).unwrap()).unwrap();
+        assert_eq!((info.ending, info.events.len()), ("complete", 5), "{name}");
+    }
+}
+
+#[test]
+fn a_cut_at_any_place_is_no_disaster() {
+    let bytes = two_tables();
+    let at = first_step(&bytes);
+    for cut in (0..bytes.len()).step_by(997) {
+        match Log::new("log00".to_owned(), Cursor::new(bytes[..cut].to_vec())) {
+            Err(error) => assert!(cut < at && error.to_string().starts_with("log00: "), "{error}"),
+            Ok(mut log) => {
+                let info = info(&mut log).unwrap();
+                let whole = cut.saturating_sub(at + if cut > at + 500 * RECORD_SIZE { 173 } else { 0 });
+                let found = info.steps.map_or(0, |s| s.found);
+                assert_eq!(found, (whole / RECORD_SIZE).min(850) as u64, "cut at {cut}");
+                assert_ne!(info.ending, "complete");
+            }
+        }
+    }
+}
+
+fn steady(folder: &Path, args: &[&str], code: i32) -> (String, String) {
+    let run = std::process::Command::new(env!("CARGO_BIN_EXE_steady"));
+    let output = { run }.current_dir(folder).args(args).output().unwrap();
+    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+    let (out, err) = (text(&output.stdout), text(&output.stderr));
+    assert_eq!(output.status.code(), Some(code), "{args:?}\n{out}\n{err}");
+    (out, err)
+}
+
+#[test]
+fn the_commands_say_what_is_there_and_what_is_wrong() {
+    let folder = tempfile::tempdir().unwrap();
+    let f = folder.path();
+    let bytes = two_tables();
+    fs::write(f.join("log00"), &bytes).unwrap();
+    let (out, _) = steady(f, &["log", "info", "log00"], 0);
+    assert!(
+        out.contains("850, 0 lost") && out.contains("table 2") && out.contains("500.0 a second"),
+        "{out}"
+    );
+    let (out, _) = steady(f, &["log", "info", "--json", "."], 0);
+    let json: serde_json::Value = serde_json::from_str(&out).unwrap();
+    assert_eq!(json[0]["steps"]["found"], 850);
+    let (out, _) = steady(f, &["log", "replay", "log00"], 0);
+    assert!(out.contains("850 of 850 control steps computed again: 0 bits differ"), "{out}");
+    let (out, _) = steady(f, &["log", "replay", "log00", "--json"], 0);
+    let json: serde_json::Value = serde_json::from_str(&out).unwrap();
+    assert_eq!(
+        (json[0]["exact"].as_bool(), json[0]["replay"]["differing_bits"].as_u64()),
+        (Some(true), Some(0))
+    );
+
+    fs::write(f.join("log01"), b"").unwrap();
+    fs::write(f.join("log02"), b"\x7fELF and so on").unwrap();
+    let (_, err) = steady(f, &["log", "info", "log01"], 1);
+    assert!(err.contains("log01") && err.contains("empty"), "{err}");
+    let (_, err) = steady(f, &["log", "info", "log02"], 1);
+    assert!(err.contains("log02") && err.contains("0x7f"), "{err}");
+    let (_, err) = steady(f, &["log", "info", "."], 0);
+    assert!(err.contains("log01"), "{err}");
+    let (_, err) = steady(f, &["log", "replay", "log09"], 1);
+    assert!(err.contains("log09"), "{err}");
+    steady(f, &["log", "info"], 2);
+}
