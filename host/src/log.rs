@@ -17,7 +17,10 @@
 //! # Ok::<(), anyhow::Error>(())
 //! ```
 
+pub mod charts;
+pub mod check;
 mod columns;
+pub mod export;
 mod file;
 pub mod info;
 pub mod replay;

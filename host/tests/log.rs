@@ -260,6 +260,123 @@ fn a_cut_at_any_place_is_no_disaster() {
     }
 }
 
+#[test]
+fn tables_for_other_programs_hold_the_same_values() {
+    use std::io::Read;
+
+    use parquet::file::reader::{FileReader, SerializedFileReader};
+    use steady::log::export::{Format, export};
+
+    let folder = tempfile::tempdir().unwrap();
+    let f = folder.path();
+    let bytes = two_tables();
+    fs::write(f.join("log00"), &bytes).unwrap();
+    let steps: Vec<Transition> =
+        transitions(&[f.join("log00")]).unwrap().segments.into_iter().flat_map(|s| s.steps).collect();
+    let write = |format| export(&mut log(&bytes), format, f, "log00", false).unwrap();
+
+    let files = write(Format::Csv);
+    assert_eq!(files, [f.join("log00.transition.csv"), f.join("log00.gains.csv")]);
+    let mut reader = csv::Reader::from_path(&files[0]).unwrap();
+    let names: Vec<String> = reader.headers().unwrap().iter().map(str::to_owned).collect();
+    let place = |name: &str| names.iter().position(|n| n == name).unwrap();
+    let (vx, m3) = (place("stateEstimate.vx_m_s"), place("motor.m3_of_65535"));
+    let rows: Vec<csv::StringRecord> = reader.records().map(Result::unwrap).collect();
+    assert_eq!(rows.len(), 850);
+    for (row, step) in rows.iter().zip(&steps) {
+        assert_eq!(row[0].parse::<u64>().unwrap(), step.time_us);
+        assert_eq!(row[vx].parse::<f32>().unwrap().to_bits(), step.state.velocity.x.to_bits());
+        assert_eq!(row[m3].parse::<u16>().unwrap(), step.pwm[2]);
+    }
+
+    let files = write(Format::Parquet);
+    let reader = SerializedFileReader::new(fs::File::open(&files[0]).unwrap()).unwrap();
+    let rows: Vec<_> = reader.get_row_iter(None).unwrap().map(Result::unwrap).collect();
+    assert_eq!(rows.len(), 850);
+    for (row, step) in rows.iter().zip(&steps) {
+        use parquet::record::RowAccessor;
+        assert_eq!(row.get_long(0).unwrap() as u64, step.time_us);
+        assert_eq!(row.get_float(vx).unwrap().to_bits(), step.state.velocity.x.to_bits());
+        assert_eq!(row.get_ushort(m3).unwrap(), step.pwm[2]);
+        assert_eq!(row.get_uint(place("steady.seq")).unwrap(), step.sequence);
+    }
+
+    // NumPy's rows are the records as they are: the time, then the values up to the record's CRC.
+    let files = write(Format::Npz);
+    let mut archive = zip::ZipArchive::new(fs::File::open(&files[0]).unwrap()).unwrap();
+    let mut array = Vec::new();
+    archive.by_name("transition.npy").unwrap().read_to_end(&mut array).unwrap();
+    let length = 12 + u32::from_le_bytes(array[8..12].try_into().unwrap()) as usize;
+    let header = String::from_utf8_lossy(&array[12..length]).into_owned();
+    assert!(length.is_multiple_of(64) && header.contains("('stateEstimate.vx_m_s', '<f4')"), "{header}");
+    assert!(header.contains("'shape': (850,)"), "{header}");
+    for (row, step) in array[length..].chunks(RECORD_SIZE - 2).zip(&steps) {
+        assert_eq!(row, &step.encode()[2..]);
+    }
+
+    let files = write(Format::Mcap);
+    let content = fs::read(&files[0]).unwrap();
+    let messages: Vec<_> = mcap::MessageStream::new(&content).unwrap().map(Result::unwrap).collect();
+    assert_eq!(messages.len(), 852);
+    let message = messages.iter().find(|m| m.channel.topic == "/transition").unwrap();
+    let value: serde_json::Value = serde_json::from_slice(&message.data).unwrap();
+    assert_eq!(message.log_time, 1000 * steps[0].time_us);
+    assert_eq!(value["stateEstimate.vx_m_s"].as_f64().unwrap() as f32, steps[0].state.velocity.x);
+
+    for format in [Format::Csv, Format::Npz, Format::Parquet, Format::Mcap] {
+        let error = export(&mut log(&bytes), format, f, "log00", false).unwrap_err().to_string();
+        assert!(error.contains("--force"), "{error}");
+        export(&mut log(&bytes), format, f, "log00", true).unwrap();
+    }
+}
+
+#[test]
+fn pictures_are_drawn_of_both_kinds_of_logs() {
+    let folder = tempfile::tempdir().unwrap();
+    let pictures = steady::log::charts::draw(&mut log(&two_tables()), folder.path(), "log00").unwrap();
+    assert_eq!(pictures.len(), 12, "{pictures:?}");
+    let svg = fs::read_to_string(folder.path().join("log00-position.svg")).unwrap();
+    assert!(svg.contains("reference z") && svg.contains("position (m)"));
+    let Some(path) = golden("log27") else { return };
+    let pictures = steady::log::charts::draw(&mut Log::open(&path).unwrap(), folder.path(), "log27").unwrap();
+    let names: Vec<_> = pictures.iter().filter_map(|p| p.file_stem()?.to_str()).collect();
+    assert_eq!(
+        names,
+        ["log27-attitude", "log27-attitude", "log27-motors", "log27-motors", "log27-errors", "log27-errors"]
+    );
+}
+
+#[test]
+fn a_check_names_what_is_wrong() {
+    use steady::log::check::check;
+    let bytes = two_tables();
+    let good = check(&mut log(&bytes)).unwrap();
+    assert_eq!((good.problems.len(), good.steps, good.replayed), (0, 850, 850), "{good:?}");
+    let at = first_step(&bytes) + 300 * RECORD_SIZE;
+    let mut torn = bytes.clone();
+    torn.drain(at..at + RECORD_SIZE + 7);
+    let problems = check(&mut log(&torn)).unwrap().problems.join("; ");
+    for word in ["checksum", "damaged", "2 control steps are missing in 1 gaps"] {
+        assert!(problems.contains(word), "{word}: {problems}");
+    }
+    let tampered = |change: fn(&mut Transition)| {
+        let mut bytes = bytes.clone();
+        let record = &mut bytes[at..at + RECORD_SIZE];
+        let mut step = Transition::decode(record).unwrap();
+        change(&mut step);
+        record.copy_from_slice(&step.encode());
+        check(&mut log(&bytes)).unwrap().problems.join("; ")
+    };
+    assert!(tampered(|t| t.time_us += 1500).contains("1 control steps are late, first step 400"));
+    assert!(tampered(|t| t.state.velocity.z = f32::NAN).contains("not finite, first step 400"));
+    assert!(tampered(|t| t.state.attitude.w = 3.0).contains("no rotation, first step 400"));
+    assert!(tampered(|t| t.action.yaw += 0.1).contains("another law"));
+    let cut = check(&mut log(&bytes[..at + 100])).unwrap().problems.join("; ");
+    assert!(cut.contains("cut off"), "{cut}");
+    let Some(path) = golden("log27") else { return };
+    assert_eq!(check(&mut Log::open(&path).unwrap()).unwrap().problems.len(), 0);
+}
+
 fn steady(folder: &Path, args: &[&str], code: i32) -> (String, String) {
     let run = std::process::Command::new(env!("CARGO_BIN_EXE_steady"));
     let output = { run }.current_dir(folder).args(args).output().unwrap();
@@ -292,6 +409,15 @@ fn the_commands_say_what_is_there_and_what_is_wrong() {
         (Some(true), Some(0))
     );
 
+    let (out, _) = steady(f, &["log", "check", "log00"], 0);
+    assert!(out.contains("log00: ok, 852 records"), "{out}");
+    let (out, _) = steady(f, &["log", "export", "log00", "--format", "npz", "-o", "tables"], 0);
+    assert!(out.contains("log00.npz") && f.join("tables/log00.npz").exists(), "{out}");
+    let (_, err) = steady(f, &["log", "export", "log00", "--format", "npz", "-o", "tables"], 1);
+    assert!(err.contains("--force"), "{err}");
+    let (out, _) = steady(f, &["log", "plot", ".", "-o", "pictures"], 0);
+    assert_eq!(out.lines().count(), 12, "{out}");
+
     fs::write(f.join("log01"), b"").unwrap();
     fs::write(f.join("log02"), b"\x7fELF and so on").unwrap();
     let (_, err) = steady(f, &["log", "info", "log01"], 1);
@@ -303,4 +429,9 @@ fn the_commands_say_what_is_there_and_what_is_wrong() {
     let (_, err) = steady(f, &["log", "replay", "log09"], 1);
     assert!(err.contains("log09"), "{err}");
     steady(f, &["log", "info"], 2);
+    let (out, err) = steady(f, &["log", "check", "log00", "log02"], 1);
+    assert!(
+        out.contains("log00: ok") && out.contains("log02: byte 0") && err.contains("1 of 2"),
+        "{out} {err}"
+    );
 }

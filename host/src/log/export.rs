@@ -1,0 +1,143 @@
+//! Logs as tables for other programs: CSV, NumPy, Parquet and MCAP, with units in the columns' names.
+//!
+//! All of them are written while the log is read, in bounded memory.
+
+mod csv;
+mod mcap;
+mod npz;
+mod parquet;
+
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+
+use anyhow::Result;
+use clap::ValueEnum;
+use steady_common::usdlog::{Record, Type};
+
+use super::{Event, Log, Source};
+
+/// What a table is written as.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Format {
+    /// Text, one file per kind of record.
+    Csv,
+    /// NumPy: one file, in it a structured array per kind of record.
+    Npz,
+    /// Apache Parquet, one file per kind of record.
+    Parquet,
+    /// MCAP with JSON messages, one file; for Foxglove and others.
+    Mcap,
+}
+
+/// One kind of record as a table.
+#[derive(Clone, Debug)]
+struct Table {
+    /// Number of the event in the log.
+    event: usize,
+    /// Its name, fit for a file.
+    name: String,
+    columns: Vec<Column>,
+}
+
+/// A column; the first of every table is the time.
+#[derive(Clone, Debug)]
+struct Column {
+    name: String,
+    kind: Type,
+    offset: usize,
+}
+
+/// Name of the time's column.
+const TIME: &str = "time_us";
+
+/// Takes records and becomes files.
+trait Sink {
+    /// A record of the table.
+    fn row(&mut self, table: usize, record: &Record<'_>) -> Result<()>;
+    /// The files, complete.
+    fn finish(self: Box<Self>) -> Result<Vec<PathBuf>>;
+}
+
+/// Writes a log into a folder, with names that begin with `stem`; gives the files.
+///
+/// # Errors
+/// If the log cannot be read, a file exists and `force` is not set, or one cannot be written.
+pub fn export<S: Source>(
+    log: &mut Log<S>,
+    format: Format,
+    folder: &Path,
+    stem: &str,
+    force: bool,
+) -> Result<Vec<PathBuf>> {
+    let tables = tables(log.events());
+    if format == Format::Npz {
+        // An array's length stands before it, so this one reads the log more than once.
+        return npz::export(log, &tables, &folder.join(format!("{stem}.npz")), force);
+    }
+    let path = |table: &Table, extension: &str| folder.join(format!("{stem}.{}.{extension}", table.name));
+    let mut sink: Box<dyn Sink> = match format {
+        Format::Csv => Box::new(csv::Files::new(&tables, |t| path(t, "csv"), force)?),
+        Format::Parquet => Box::new(parquet::Files::new(&tables, |t| path(t, "parquet"), force)?),
+        Format::Mcap | Format::Npz => {
+            Box::new(mcap::File::new(&tables, &folder.join(format!("{stem}.mcap")), force)?)
+        }
+    };
+    log.try_scan(|record| match tables.iter().position(|t| t.event == record.event) {
+        Some(table) => sink.row(table, record),
+        None => Ok(()),
+    })?;
+    sink.finish()
+}
+
+fn tables(events: &[Event]) -> Vec<Table> {
+    let mut names = Names::default();
+    events
+        .iter()
+        .enumerate()
+        .map(|(event, e)| {
+            let mut columns = Names::default();
+            columns.0.insert(TIME.to_owned());
+            let column = |v: &super::Variable| Column {
+                name: columns.unique(&v.column()),
+                kind: v.kind,
+                offset: v.offset,
+            };
+            let columns = e.variables.iter().map(column).collect();
+            Table { event, name: names.unique(&e.name), columns }
+        })
+        .collect()
+}
+
+/// Names that every program takes, no two the same: a damaged header may hold anything.
+#[derive(Default)]
+struct Names(BTreeSet<String>);
+
+impl Names {
+    fn unique(&mut self, name: &str) -> String {
+        let allowed = |c: char| if c.is_ascii_alphanumeric() || "._-".contains(c) { c } else { '_' };
+        let plain: String = name.chars().map(allowed).collect();
+        let plain = if plain.trim_matches('.').is_empty() { "unnamed".to_owned() } else { plain };
+        let mut unique = plain.clone();
+        let mut number = 1;
+        while !self.0.insert(unique.clone()) {
+            number += 1;
+            unique = format!("{plain}-{number}");
+        }
+        unique
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_plain_and_unique() {
+        let mut names = Names::default();
+        assert_eq!(names.unique("pm.vbat_V"), "pm.vbat_V");
+        assert_eq!(names.unique("pm.vbat_V"), "pm.vbat_V-2");
+        assert_eq!(names.unique("../evil 'name'"), ".._evil__name_");
+        assert_eq!(names.unique(""), "unnamed");
+        assert_eq!(names.unique(".."), "unnamed-2");
+    }
+}
