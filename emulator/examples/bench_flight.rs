@@ -28,6 +28,7 @@ fn main() -> Result<()> {
         world,
         seed: 1,
         pages: Vec::new(),
+        flash: None,
         card: Some(card.clone()),
         eeprom: Vec::new(),
         faults: Vec::new(),

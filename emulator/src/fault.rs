@@ -58,6 +58,14 @@ pub enum Kind {
     BitFlip(u32, u8),
     /// The power button is pressed.
     Button,
+    /// The drone is switched on with its button held: the STM32 stays in its bootloader.
+    ColdBoot,
+    /// The power goes off and comes back when so many more radio packets have arrived.
+    CutAtPacket(u64),
+    /// The same after so many words that the next bootloader programs.
+    CutAtWord(u64),
+    /// The same in the next bootloader's first erase, when this part of it is done.
+    CutInErase(f64),
 }
 
 /// A fault at a time.
@@ -72,7 +80,8 @@ pub struct Fault {
 /// The words and what they mean, for help and messages.
 pub const HELP: &str = "card-pulled card-back card-slow=MS card-read-only imu-stuck imu-dead imu-back \
      mocap-lost mocap-back radio-silent radio-back flow-blocked=MS motor-dies=1..4 motors-weak=PART \
-     battery-sag=V brown-out reset power-cut stall=MS bit-flip=ADDRESS.BIT button";
+     battery-sag=V brown-out reset power-cut stall=MS bit-flip=ADDRESS.BIT button \
+     cold-boot cut-at-packet=N cut-at-word=N cut-in-erase=PART";
 
 impl FromStr for Fault {
     type Err = anyhow::Error;
@@ -115,6 +124,10 @@ impl FromStr for Fault {
             "stall" => Kind::Stall(number()? as u64),
             "bit-flip" => bit_flip(value.context("`bit-flip` needs ADDRESS.BIT")?)?,
             "button" => Kind::Button,
+            "cold-boot" => Kind::ColdBoot,
+            "cut-at-packet" => Kind::CutAtPacket(number()? as u64),
+            "cut-at-word" => Kind::CutAtWord(number()? as u64),
+            "cut-in-erase" => Kind::CutInErase(number()?.min(1.0)),
             other => bail!("`{other}` is no fault; there are: {HELP}"),
         };
         Ok(Self { time_us: (seconds * 1e6) as u64, kind })
@@ -198,6 +211,10 @@ fn apply(kind: Kind, scene: &mut Scene, board: &mut Board, memory: &mut Memory<'
         Kind::Stall(ms) => board.stop = Some(Stop::Stall(board.now + ms * TICKS_PER_MS)),
         Kind::BitFlip(address, bit) => flip(address, bit, memory),
         Kind::Button => board.nrf.press_button(),
+        Kind::ColdBoot => board.nrf.cold_boot(memory.flash, board.now),
+        Kind::CutAtPacket(packets) => board.nrf.cut_after_packets = Some(packets),
+        Kind::CutAtWord(words) => board.nrf.cut_after_words = Some(words),
+        Kind::CutInErase(part) => board.nrf.cut_in_erase = Some(part),
     }
 }
 

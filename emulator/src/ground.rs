@@ -14,12 +14,15 @@ use crate::board::Board;
 use crate::board::nrf::Ack;
 use crate::cortex::unicorn::Memory;
 use crate::mission::Mission;
+use crate::network::{Network, Trouble};
 
 /// Random stream of the radio's losses.
 const RADIO_STREAM: u64 = 2000;
 /// Time between polls while there is nothing to say, and while there is.
 const IDLE_POLL_US: u64 = 10_000;
 const BUSY_POLL_US: u64 = 1_000;
+/// Empty answers after which a client polls less often.
+const EMPTY_POLLS: u32 = 10;
 
 /// Somebody on the ground.
 pub trait Ground {
@@ -44,6 +47,8 @@ impl Ground for Silence {
 pub struct Dongle {
     queue: VecDeque<(u64, Packet)>,
     next_poll_us: u64,
+    /// Empty answers in a row, and how many of them make it poll less often.
+    empty: (u32, u32),
     rng: Rng,
     radio: Radio,
     /// Packets sent, and polls that were not acknowledged.
@@ -57,10 +62,17 @@ impl Dongle {
         Self {
             queue: VecDeque::new(),
             next_poll_us: 0,
+            empty: (0, 0),
             rng: Rng::new(seed, RADIO_STREAM),
             radio: radio.clone(),
             polls: (0, 0),
         }
+    }
+
+    /// A dongle as clients drive it: it polls less often only after ten empty answers.
+    #[must_use]
+    pub fn eager(radio: &Radio, seed: u64) -> Self {
+        Self { empty: (0, EMPTY_POLLS), ..Self::new(radio, seed) }
     }
 
     /// Queues a packet; it goes out in order, after the latency of the way to the dongle.
@@ -91,7 +103,8 @@ impl Dongle {
         if ready {
             self.queue.pop_front();
         }
-        let is_busy = answer.is_some() || !self.queue.is_empty();
+        self.empty.0 = if answer.is_some() || ready { 0 } else { self.empty.0.saturating_add(1) };
+        let is_busy = answer.is_some() || !self.queue.is_empty() || self.empty.0 < self.empty.1;
         self.next_poll_us = now_us + if is_busy { BUSY_POLL_US } else { IDLE_POLL_US };
         answer.filter(|p| !p.is_null() || p.bytes().len() > 1)
     }
@@ -103,6 +116,8 @@ pub struct Udp {
     socket: UdpSocket,
     client: Option<SocketAddr>,
     dongle: Dongle,
+    uplink: Network,
+    downlink: Network,
     /// Datagrams received and sent.
     pub traffic: (u64, u64),
 }
@@ -112,10 +127,17 @@ impl Udp {
     ///
     /// # Errors
     /// If the address is in use or not ours.
-    pub fn listen(address: &str, radio: &Radio, seed: u64) -> Result<Self> {
+    pub fn listen(address: &str, radio: &Radio, seed: u64, trouble: Trouble) -> Result<Self> {
         let socket = UdpSocket::bind(address).with_context(|| format!("cannot listen on {address}"))?;
         socket.set_nonblocking(true)?;
-        Ok(Self { socket, client: None, dongle: Dongle::new(radio, seed), traffic: (0, 0) })
+        Ok(Self {
+            socket,
+            client: None,
+            dongle: Dongle::eager(radio, seed),
+            uplink: Network::new(trouble, seed, 0),
+            downlink: Network::new(trouble, seed, 1),
+            traffic: (0, 0),
+        })
     }
 
     /// Where it listens.
@@ -140,7 +162,7 @@ impl Ground for Udp {
                         let _ = self.socket.send_to(&[0xFF], from);
                         self.dongle.next_poll_us = now_us;
                     } else if let Some(packet) = Packet::from_bytes(&buffer[..len]) {
-                        self.dongle.send(now_us, packet);
+                        self.uplink.put(now_us, packet);
                     }
                 }
                 Err(error) if error.kind() == ErrorKind::WouldBlock => break,
@@ -148,11 +170,17 @@ impl Ground for Udp {
                 Err(_) => break,
             }
         }
-        if let Some(answer) = self.dongle.poll(now_us, board, memory)
-            && let Some(client) = self.client
-        {
-            self.traffic.1 += 1;
-            let _ = self.socket.send_to(answer.bytes(), client);
+        while let Some(packet) = self.uplink.take(now_us) {
+            self.dongle.send(now_us, packet);
+        }
+        if let Some(answer) = self.dongle.poll(now_us, board, memory) {
+            self.downlink.put(now_us, answer);
+        }
+        while let Some(answer) = self.downlink.take(now_us) {
+            if let Some(client) = self.client {
+                self.traffic.1 += 1;
+                let _ = self.socket.send_to(answer.bytes(), client);
+            }
         }
     }
 }

@@ -15,6 +15,7 @@ pub mod ground;
 pub mod image;
 pub mod machine;
 pub mod mission;
+pub mod network;
 pub mod outside;
 pub mod plant;
 pub mod scene;

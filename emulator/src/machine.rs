@@ -71,6 +71,20 @@ impl Machine {
     /// # Errors
     /// If the engine cannot be made.
     pub fn new(board: Board, image: &Image) -> Result<Self> {
+        Self::build(board, |flash| image.write(flash))
+    }
+
+    /// A machine whose flash holds these bytes, bootloader and all.
+    ///
+    /// # Errors
+    /// If the engine cannot be made.
+    pub fn with_flash(board: Board, bytes: &[u8]) -> Result<Self> {
+        Self::build(board, |flash| {
+            flash.iter_mut().zip(bytes).for_each(|(place, byte)| *place = *byte);
+        })
+    }
+
+    fn build(board: Board, fill: impl FnOnce(&mut [u8])) -> Result<Self> {
         let mut machine = Self {
             cpu: Cpu::new(board)?,
             sleep: Sleep::Awake,
@@ -83,7 +97,7 @@ impl Machine {
             is_off: false,
         };
         let (_, mut memory) = machine.cpu.parts();
-        image.write(memory.flash);
+        fill(memory.flash);
         let id: [u8; 12] = *b"\x42\x00\x31\x00\x10VIRTUAL";
         let at = (map::UNIQUE_ID - map::SYSTEM) as usize;
         memory.system[at..at + 12].copy_from_slice(&id);
@@ -126,7 +140,7 @@ impl Machine {
         let (Some(sp), Some(entry)) = vectors else { return };
         if sp == u32::MAX {
             // Blank flash: the STM32 stays in its bootloader.
-            board.nrf.cold_boot(board.now);
+            board.nrf.cold_boot(&mut *memory.flash, board.now);
             board.nrf.take_request();
             self.is_halted = true;
             return;
@@ -167,6 +181,8 @@ impl Machine {
     /// Power goes away and comes back after some time.
     pub fn power_cycle(&mut self) {
         self.is_off = false;
+        let (board, memory) = self.cpu.parts();
+        board.nrf.power_cut(memory.flash, board.now);
         self.reset(ResetCause::PowerOn);
     }
 
@@ -177,11 +193,16 @@ impl Machine {
             match self.board().stop.take() {
                 Some(Stop::Reset(cause)) => self.reset(cause),
                 Some(Stop::Halt) => {
+                    // Its peripherals stop too: motors, and the watchdog, which would start the firmware.
                     let board = self.board();
                     board.settle(None);
+                    board.reset(ResetCause::Pin);
+                    self.running.clear();
+                    self.sleep = Sleep::Awake;
                     self.is_halted = true;
                 }
                 Some(Stop::Stall(until)) => self.stalled_until = until,
+                Some(Stop::PowerCut) => self.power_cycle(),
                 Some(Stop::PowerOff) => {
                     self.is_off = true;
                     return Some(Stop::PowerOff);

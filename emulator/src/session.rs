@@ -36,6 +36,9 @@ pub struct Setup {
     pub seed: u64,
     /// Pages for the flash: address and bytes.
     pub pages: Vec<(u32, Vec<u8>)>,
+    /// File that holds the flash. Where it exists, the drone starts with what it holds, and image and
+    /// pages are not put into the flash; it is written when the flash has changed.
+    pub flash: Option<PathBuf>,
     /// The card's image file; `None` for no deck.
     pub card: Option<PathBuf>,
     /// What the EEPROM holds.
@@ -57,6 +60,8 @@ pub struct Session {
     image: Image,
     texts: Texts,
     power_cuts: Vec<u64>,
+    flash: Option<PathBuf>,
+    pages_saved: u64,
     /// What the firmware said so far.
     pub lines: Vec<Line>,
     /// Output that could not be decoded.
@@ -96,25 +101,37 @@ impl Session {
             Box::new(SharedScene(Rc::clone(&scene))),
         );
         let texts = Texts::of(&setup.image)?;
-        let mut machine = Machine::new(board, &setup.image)?;
+        let kept = setup.flash.as_deref().filter(|path| path.exists()).map(read_flash).transpose()?;
+        let mut machine = match &kept {
+            Some(bytes) => Machine::with_flash(board, bytes)?,
+            None => Machine::new(board, &setup.image)?,
+        };
         let (board, memory) = machine.parts();
-        for (address, bytes) in &setup.pages {
-            flash::program(memory.flash, (address - map::FLASH) as usize, bytes);
+        if kept.is_none() {
+            for (address, bytes) in &setup.pages {
+                flash::program(memory.flash, (address - map::FLASH) as usize, bytes);
+            }
         }
         if setup.profile {
             board.profile = Some(vec![(0, 0); map::FLASH_LEN / 2]);
         }
-        Ok(Self {
+        let mut session = Self {
             machine,
             scene,
             image: setup.image,
             texts,
             power_cuts,
+            flash: setup.flash,
+            pages_saved: 0,
             lines: Vec::new(),
             damaged_lines: 0,
             started: Instant::now(),
             airborne: None,
-        })
+        };
+        if let (None, Some(path)) = (&kept, &session.flash) {
+            save_flash(&mut session.machine, path)?;
+        }
+        Ok(session)
     }
 
     /// The scene.
@@ -158,6 +175,17 @@ impl Session {
             if self.scene.borrow().ground.mission().is_some_and(|m| m.is_airborne()) {
                 let effort = self.machine.look().effort;
                 self.airborne = Some((self.airborne.map_or(effort, |(first, _)| first), effort));
+            }
+            let nrf = &self.machine.look().nrf;
+            let written = nrf.pages_written();
+            if let Some(path) = &self.flash
+                && written != self.pages_saved
+                && nrf.is_flash_idle()
+            {
+                self.pages_saved = written;
+                if let Err(error) = save_flash(&mut self.machine, path) {
+                    break End::Stopped(format!("{error:#}"));
+                }
             }
             match stop {
                 Some(Stop::PowerOff) => break End::PowerOff,
@@ -217,6 +245,27 @@ impl Session {
         list.sort_by_key(|(_, _, cycles)| std::cmp::Reverse(*cycles));
         list
     }
+}
+
+fn read_flash(path: &Path) -> Result<Vec<u8>> {
+    let bytes = std::fs::read(path).with_context(|| format!("cannot read {}", path.display()))?;
+    anyhow::ensure!(
+        bytes.len() == map::FLASH_LEN,
+        "{} has {} bytes; the flash has {}",
+        path.display(),
+        bytes.len(),
+        map::FLASH_LEN
+    );
+    Ok(bytes)
+}
+
+/// Beside its place first, so that there is never half a file.
+fn save_flash(machine: &mut Machine, path: &Path) -> Result<()> {
+    let draft = path.with_extension("part");
+    let (_, memory) = machine.parts();
+    std::fs::write(&draft, &*memory.flash)
+        .and_then(|()| std::fs::rename(&draft, path))
+        .with_context(|| format!("cannot write {}", path.display()))
 }
 
 fn open_card(path: &Path) -> Result<std::fs::File> {

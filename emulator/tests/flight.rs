@@ -95,6 +95,7 @@ fn fly(plan: Plan) -> Option<Flown> {
         world,
         seed: plan.seed,
         pages: Vec::new(),
+        flash: None,
         card: card.clone(),
         eeprom: Vec::new(),
         faults: plan.faults.iter().map(|f| f.parse().unwrap()).collect(),

@@ -59,6 +59,8 @@ pub enum Stop {
     Halt,
     /// The core does nothing until a time, though it is awake (a fault).
     Stall(u64),
+    /// The power goes off and comes back (a fault).
+    PowerCut,
     /// The power is off.
     PowerOff,
     /// A fault within the hard fault handler.
@@ -461,7 +463,7 @@ impl Board {
                 self.after_gpio();
             }
             Slot::Nrf => {
-                self.nrf.tick(now);
+                self.nrf.tick(memory.flash, now);
                 self.apply_nrf();
                 let next = self.nrf.due(now);
                 self.set_due(Slot::Nrf, next);

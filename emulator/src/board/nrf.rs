@@ -18,6 +18,8 @@ const READY_ANYWAY: u64 = 3000 * TICKS_PER_MS;
 const REPORT: u64 = 10 * TICKS_PER_MS;
 /// From the reset command to the reset.
 const RESET_DELAY: u64 = 100 * TICKS_PER_MS;
+/// From a reset of both processors until the bootloader hears the radio (an estimate).
+const BOOTLOADER_START: u64 = 200 * TICKS_PER_MS;
 /// How long the receive buffer is taken for full after a radio packet: exercises flow control.
 const FLOW_PAUSE: u64 = 60 * TICKS_PER_US;
 /// Bytes of a deck's memory.
@@ -54,6 +56,16 @@ pub struct Nrf {
     request: Option<Stop>,
     /// `Some` while the STM32 is in its bootloader.
     pub bootloader: Option<Box<Bootloader>>,
+    /// The bootloader hears nothing before this time.
+    bootloader_from: u64,
+    /// Flash pages that bootloaders have written so far.
+    pages_written: u64,
+    /// The power fails when so many more radio packets have arrived (a fault).
+    pub cut_after_packets: Option<u64>,
+    /// The power fails after so many more flash words in the next bootloader (a fault).
+    pub cut_after_words: Option<u64>,
+    /// The power fails in the next erase, when this part of it is done (a fault).
+    pub cut_in_erase: Option<f64>,
     decks: Vec<[u8; ONE_WIRE_LEN]>,
     /// Voltage of the battery, V.
     pub battery_v: f32,
@@ -112,6 +124,11 @@ impl Nrf {
             restart: None,
             request: None,
             bootloader: None,
+            bootloader_from: 0,
+            pages_written: 0,
+            cut_after_packets: None,
+            cut_after_words: None,
+            cut_in_erase: None,
             decks: if has_micro_sd { vec![micro_sd_deck()] } else { Vec::new() },
             battery_v: 4.2,
             is_deaf: false,
@@ -154,6 +171,9 @@ impl Nrf {
         if let Some((at, _)) = self.restart {
             due = due.min(at.max(now + 1));
         }
+        if let Some(at) = self.bootloader.as_ref().and_then(|b| b.due(now)) {
+            due = due.min(at.max(now + 1));
+        }
         for until in [self.flow_until, self.blocked_until] {
             if now < until {
                 due = due.min(until);
@@ -168,7 +188,13 @@ impl Nrf {
     }
 
     /// Time passes.
-    pub fn tick(&mut self, now: u64) {
+    pub fn tick(&mut self, flash: &mut [u8], now: u64) {
+        if let Some(bootloader) = &mut self.bootloader
+            && bootloader.advance(flash, now)
+        {
+            self.request = Some(Stop::PowerCut);
+            return;
+        }
         if now >= self.next_report {
             self.next_report = now + REPORT;
             let battery = BatteryState { voltage: self.battery_v, ..BatteryState::default() };
@@ -182,23 +208,19 @@ impl Nrf {
             && now >= at
         {
             self.restart = None;
-            self.restart_stm(restart, now);
+            self.restart_stm(restart, flash, now);
         }
     }
 
-    fn restart_stm(&mut self, restart: Restart, now: u64) {
-        let settings = self.battery_v;
-        *self = Self {
-            decks: std::mem::take(&mut self.decks),
-            battery_v: settings,
-            losses: self.losses,
-            started: now,
-            is_deaf: self.is_deaf,
-            ..Self::new(false)
-        };
+    fn restart_stm(&mut self, restart: Restart, flash: &mut [u8], now: u64) {
+        self.begin_anew(flash, now);
         match restart {
             Restart::Bootloader => {
-                self.bootloader = Some(Box::default());
+                let mut bootloader = Bootloader::default();
+                bootloader.cut_after_words = self.cut_after_words.take();
+                bootloader.cut_in_erase = self.cut_in_erase.take();
+                self.bootloader = Some(Box::new(bootloader));
+                self.bootloader_from = now + BOOTLOADER_START;
                 self.is_ready = true;
                 self.request = Some(Stop::Halt);
             }
@@ -206,9 +228,46 @@ impl Nrf {
         }
     }
 
+    /// Both processors start; what a bootloader was doing to the flash stays half done.
+    fn begin_anew(&mut self, flash: &mut [u8], now: u64) {
+        self.pages_written = self.pages_written();
+        if let Some(bootloader) = &mut self.bootloader {
+            bootloader.cut(flash, now);
+        }
+        *self = Self {
+            decks: std::mem::take(&mut self.decks),
+            battery_v: self.battery_v,
+            losses: self.losses,
+            started: now,
+            is_deaf: self.is_deaf,
+            pages_written: self.pages_written,
+            cut_after_packets: self.cut_after_packets,
+            cut_after_words: self.cut_after_words,
+            cut_in_erase: self.cut_in_erase,
+            ..Self::new(false)
+        };
+    }
+
+    /// The power goes off and comes back.
+    pub fn power_cut(&mut self, flash: &mut [u8], now: u64) {
+        self.begin_anew(flash, now);
+    }
+
     /// Puts the STM32 into its bootloader, as holding the button at power-on does.
-    pub fn cold_boot(&mut self, now: u64) {
-        self.restart_stm(Restart::Bootloader, now);
+    pub fn cold_boot(&mut self, flash: &mut [u8], now: u64) {
+        self.restart_stm(Restart::Bootloader, flash, now);
+    }
+
+    /// Flash pages that bootloaders have written so far.
+    #[must_use]
+    pub fn pages_written(&self) -> u64 {
+        self.pages_written + self.bootloader.as_ref().map_or(0, |b| b.pages_written)
+    }
+
+    /// Nothing is being done to the flash.
+    #[must_use]
+    pub fn is_flash_idle(&self) -> bool {
+        self.bootloader.as_ref().is_none_or(|b| b.is_idle())
     }
 
     fn send(&mut self, kind: Kind, data: &[u8]) {
@@ -321,9 +380,20 @@ impl Nrf {
         if self.is_deaf || !self.is_ready || self.restart.is_some() {
             return None;
         }
+        if let Some(left) = &mut self.cut_after_packets {
+            if *left == 0 {
+                self.cut_after_packets = None;
+                self.request = Some(Stop::PowerCut);
+                return None;
+            }
+            *left -= 1;
+        }
         if let Some(bootloader) = &mut self.bootloader {
+            if now < self.bootloader_from {
+                return None;
+            }
             if let Some((Target::Nrf51, request)) = Request::decode(packet) {
-                return Some(Ack(self.own_command(request, now)));
+                return Some(Ack(self.own_command(request, flash, now)));
             }
             return Some(Ack(bootloader.packet(packet, flash, now)));
         }
@@ -331,7 +401,7 @@ impl Nrf {
             match packet.data() {
                 [0xFE, ..] => {
                     let request = Request::decode(packet).map(|(_, request)| request);
-                    return Some(Ack(request.and_then(|r| self.own_command(r, now))));
+                    return Some(Ack(request.and_then(|r| self.own_command(r, flash, now))));
                 }
                 [0x05, _] => return Some(Ack(Some(*packet))),
                 [0x03, ..] | [0x80..=0x8F, ..] => return Some(Ack(None)),
@@ -351,7 +421,7 @@ impl Nrf {
     }
 
     /// Commands for the radio processor itself: they work whatever the STM32 does.
-    fn own_command(&mut self, request: Request, now: u64) -> Option<Packet> {
+    fn own_command(&mut self, request: Request, flash: &mut [u8], now: u64) -> Option<Packet> {
         let reply = match request {
             Request::ResetInit => {
                 self.armed_reset = true;
@@ -377,7 +447,7 @@ impl Nrf {
                 return None;
             }
             Request::Stm32On => {
-                self.restart_stm(Restart::Firmware, now);
+                self.restart_stm(Restart::Firmware, flash, now);
                 return None;
             }
             Request::GetVoltage => Reply::Voltage(self.battery_v),
@@ -409,13 +479,13 @@ mod tests {
     #[test]
     fn silent_until_spoken_to_then_reports_every_10_ms() {
         let mut nrf = Nrf::new(true);
-        nrf.tick(TICKS_PER_MS);
+        nrf.tick(&mut [], TICKS_PER_MS);
         assert!(!nrf.has_bytes());
         say(&mut nrf, Kind::RadioReady, &[]);
         say(&mut nrf, Kind::BatteryAutoUpdate, &[]);
         assert_eq!(hear(&mut nrf)[0].kind(), Some(Kind::RadioReady));
         nrf.battery_v = 3.75;
-        nrf.tick(REPORT);
+        nrf.tick(&mut [], REPORT);
         let frames = hear(&mut nrf);
         assert_eq!(BatteryState::decode(frames[0].data()).unwrap().voltage, 3.75);
         assert_eq!(frames[1].kind(), Some(Kind::RadioRssi));
@@ -464,10 +534,26 @@ mod tests {
         };
         assert_eq!(Reply::decode(&answer), Some((Target::Nrf51, Reply::DeviceAddress(DEVICE_ADDRESS))));
         nrf.radio(&reset, &mut [], 0);
-        nrf.tick(RESET_DELAY - 1);
+        nrf.tick(&mut [], RESET_DELAY - 1);
         assert!(nrf.bootloader.is_none());
-        nrf.tick(RESET_DELAY);
+        nrf.tick(&mut [], RESET_DELAY);
         assert_eq!(nrf.take_request(), Some(Stop::Halt));
         assert!(nrf.bootloader.is_some());
+        let info = Request::GetInfo.encode(Target::Stm32);
+        assert_eq!(nrf.radio(&info, &mut [], RESET_DELAY), None, "still starting");
+        assert_eq!(nrf.radio(&info, &mut [], RESET_DELAY + BOOTLOADER_START), Some(Ack(None)));
+    }
+
+    #[test]
+    fn the_power_fails_at_the_packet_that_was_named() {
+        let mut nrf = Nrf::new(false);
+        say(&mut nrf, Kind::RadioReady, &[]);
+        nrf.cut_after_packets = Some(2);
+        for n in 0..2 {
+            assert!(nrf.radio(&Packet::NULL, &mut [], n).is_some());
+            assert_eq!(nrf.take_request(), None);
+        }
+        assert_eq!(nrf.radio(&Packet::NULL, &mut [], 3), None);
+        assert_eq!(nrf.take_request(), Some(Stop::PowerCut));
     }
 }

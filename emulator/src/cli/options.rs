@@ -25,6 +25,10 @@ pub(crate) struct Options {
     /// Gain table pages (1 KiB each) that are in the drone's flash, oldest first.
     #[arg(long, value_name = "TABLE.bin")]
     gains: Vec<PathBuf>,
+    /// The drone's flash, kept from one session to the next. Where the file exists, the drone starts
+    /// with it, and the firmware named by --elf only tells what the trace means.
+    #[arg(long, value_name = "FILE", conflicts_with = "gains")]
+    flash: Option<PathBuf>,
     /// Card image to use and keep; a new one is made when the file does not exist.
     #[arg(long, value_name = "FILE")]
     card: Option<PathBuf>,
@@ -103,6 +107,7 @@ impl Options {
             world: self.world()?,
             seed: self.seed,
             pages: self.pages()?,
+            flash: self.flash.clone(),
             card,
             eeprom,
             faults,

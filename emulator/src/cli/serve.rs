@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use anyhow::{Context, Result, bail};
 use clap::Args;
 use virtual_crazyflie::ground::Udp;
+use virtual_crazyflie::network::Trouble;
 use virtual_crazyflie::session::{End, Session};
 
 use super::options::Options;
@@ -26,6 +27,18 @@ pub(crate) struct Cmd {
     /// End after this virtual time, s.
     #[arg(long, default_value_t = 1e9)]
     seconds: f64,
+    /// Part of the datagrams that are lost, each way.
+    #[arg(long, default_value_t = 0.0, value_parser = part)]
+    loss: f64,
+    /// Part of the datagrams that arrive twice, each way.
+    #[arg(long, default_value_t = 0.0, value_parser = part)]
+    duplicates: f64,
+    /// Mean delay of a datagram, ms; they overtake each other.
+    #[arg(long, default_value_t = 0.0, value_parser = delay)]
+    delay_ms: f64,
+    /// Start in the bootloader, as with the button held at power-on.
+    #[arg(long)]
+    cold: bool,
     /// Folder for the card's image.
     #[arg(long, default_value = "flight")]
     out: PathBuf,
@@ -40,9 +53,14 @@ impl Cmd {
         std::fs::create_dir_all(&self.out)
             .with_context(|| format!("cannot make the folder {}", self.out.display()))?;
         let world = self.options.world()?;
-        let ground = Udp::listen(&self.udp, &world.radio, self.options.seed)?;
+        let trouble = Trouble { loss: self.loss, duplicates: self.duplicates, delay_ms: self.delay_ms };
+        let ground = Udp::listen(&self.udp, &world.radio, self.options.seed, trouble)?;
         let address = ground.address()?;
         let mut session = Session::new(self.options.setup(&self.out, false)?, Box::new(ground))?;
+        if self.cold {
+            let (board, memory) = session.machine.parts();
+            board.nrf.cold_boot(memory.flash, board.now);
+        }
         println!("listening on udp://{address}");
         let pace = (self.pace > 0.0).then_some(self.pace);
         let end = session.run(self.seconds, pace, |(time_us, line)| {
@@ -56,4 +74,14 @@ impl Cmd {
             _ => Ok(()),
         }
     }
+}
+
+fn part(text: &str) -> Result<f64, String> {
+    let value: f64 = text.parse().map_err(|_| "not a number".to_owned())?;
+    if (0.0..1.0).contains(&value) { Ok(value) } else { Err("not in 0 to 1".to_owned()) }
+}
+
+fn delay(text: &str) -> Result<f64, String> {
+    let value: f64 = text.parse().map_err(|_| "not a number".to_owned())?;
+    if (0.0..=1000.0).contains(&value) { Ok(value) } else { Err("not in 0 to 1000 ms".to_owned()) }
 }

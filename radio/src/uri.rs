@@ -1,0 +1,157 @@
+//! Addresses of drones.
+
+use std::fmt;
+use std::str::FromStr;
+
+use crate::error::{Error, Result};
+
+/// Speed on the air.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum DataRate {
+    /// 250 kbit/s.
+    K250,
+    /// 1 Mbit/s.
+    M1,
+    /// 2 Mbit/s.
+    M2,
+}
+
+impl DataRate {
+    /// Every rate.
+    pub const ALL: [Self; 3] = [Self::K250, Self::M1, Self::M2];
+
+    /// As URIs have it.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::K250 => "250K",
+            Self::M1 => "1M",
+            Self::M2 => "2M",
+        }
+    }
+}
+
+/// A drone on the air.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RadioUri {
+    /// Which dongle, from 0.
+    pub dongle: usize,
+    /// Channel, 0 to 125.
+    pub channel: u8,
+    /// Speed.
+    pub rate: DataRate,
+    /// Address, most significant byte first.
+    pub address: [u8; 5],
+}
+
+/// Where a drone is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Uri {
+    /// Behind a Crazyradio.
+    Radio(RadioUri),
+    /// On the network: host and port.
+    Udp(String),
+}
+
+impl Uri {
+    /// The usual drone on the air.
+    pub const DEFAULT: Self =
+        Self::Radio(RadioUri { dongle: 0, channel: 80, rate: DataRate::M2, address: [0xE7; 5] });
+    /// The usual virtual drone.
+    pub const VIRTUAL: &'static str = "udp://127.0.0.1:19850";
+}
+
+impl fmt::Display for Uri {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Udp(address) => write!(f, "udp://{address}"),
+            Self::Radio(RadioUri { dongle, channel, rate, address }) => {
+                write!(f, "radio://{dongle}/{channel}/{}/", rate.name())?;
+                address.iter().try_for_each(|byte| write!(f, "{byte:02X}"))
+            }
+        }
+    }
+}
+
+impl FromStr for Uri {
+    type Err = Error;
+
+    fn from_str(text: &str) -> Result<Self> {
+        let bad = |why: &str| Error::Uri { uri: text.to_owned(), why: why.to_owned() };
+        // Other clients put options of their link behind a question mark; they mean nothing here.
+        let (place, _options) = text.split_once('?').unwrap_or((text, ""));
+        if let Some(address) = place.strip_prefix("udp://") {
+            let (host, port) = address.rsplit_once(':').ok_or_else(|| bad("the port is missing"))?;
+            if host.is_empty() || port.parse::<u16>().is_err() {
+                return Err(bad("HOST:PORT is expected after udp://"));
+            }
+            return Ok(Self::Udp(address.to_owned()));
+        }
+        let Some(rest) = place.strip_prefix("radio://") else {
+            return Err(bad("it begins neither with radio:// nor with udp://"));
+        };
+        let mut parts = rest.split('/').filter(|part| !part.is_empty());
+        let mut uri = RadioUri { dongle: 0, channel: 80, rate: DataRate::M2, address: [0xE7; 5] };
+        if let Some(dongle) = parts.next() {
+            uri.dongle = dongle.parse().map_err(|_| bad("the dongle is a number from 0"))?;
+        }
+        if let Some(channel) = parts.next() {
+            uri.channel =
+                channel.parse().ok().filter(|c| *c <= 125).ok_or_else(|| bad("channels are 0 to 125"))?;
+        }
+        if let Some(rate) = parts.next() {
+            let known = DataRate::ALL.into_iter().find(|r| r.name() == rate);
+            uri.rate = known.ok_or_else(|| bad("rates are 250K, 1M and 2M"))?;
+        }
+        if let Some(address) = parts.next() {
+            uri.address =
+                parse_address(address).ok_or_else(|| bad("an address has ten hexadecimal digits"))?;
+        }
+        if parts.next().is_some() {
+            return Err(bad("there is something behind the address"));
+        }
+        Ok(Self::Radio(uri))
+    }
+}
+
+fn parse_address(text: &str) -> Option<[u8; 5]> {
+    if text.len() != 10 || !text.bytes().all(|b| b.is_ascii_hexdigit()) {
+        return None;
+    }
+    let number = u64::from_str_radix(text, 16).ok()?;
+    let [_, _, _, address @ ..] = number.to_be_bytes();
+    Some(address)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn addresses_survive_the_round_trip() {
+        for text in ["radio://0/80/2M/E7E7E7E7E7", "radio://1/5/250K/0123456789", "udp://127.0.0.1:19850"] {
+            assert_eq!(text.parse::<Uri>().unwrap().to_string(), text);
+        }
+        assert_eq!("radio://0/80/2M".parse::<Uri>().unwrap(), Uri::DEFAULT);
+        assert_eq!("radio://0/80/2M/E7E7E7E7E7?safelink=0".parse::<Uri>().unwrap(), Uri::DEFAULT);
+    }
+
+    #[test]
+    fn nonsense_is_named() {
+        for (text, why) in [
+            ("", "begins neither"),
+            ("usb://0", "begins neither"),
+            ("udp://127.0.0.1", "port is missing"),
+            ("udp://:5", "HOST:PORT"),
+            ("udp://a:99999", "HOST:PORT"),
+            ("radio://x", "dongle"),
+            ("radio://0/126/2M", "0 to 125"),
+            ("radio://0/80/3M", "rates are"),
+            ("radio://0/80/2M/E7", "ten hexadecimal"),
+            ("radio://0/80/2M/E7E7E7E7E7/x", "behind the address"),
+        ] {
+            let error = text.parse::<Uri>().unwrap_err().to_string();
+            assert!(error.contains(why), "{text}: {error}");
+        }
+    }
+}
