@@ -44,6 +44,8 @@ pub enum Command {
     Mocap(Mocap),
     /// Start the estimator again, at its configured place.
     ResetEstimator,
+    /// The power goes off in a moment: come down at once. Cannot be taken back.
+    SwitchOff,
 }
 
 /// One streamed set-point. Angles and rates are right-handed: pitch is positive nose down.
@@ -200,6 +202,23 @@ pub enum HighLevel {
         position: Vec3,
         /// rad.
         yaw: f32,
+        /// s.
+        duration: f32,
+    },
+    /// Along a circle whose radius and height change: a spiral.
+    Spiral {
+        /// The drone looks at the centre (or away from it) instead of along its way.
+        sideways: bool,
+        /// Turns to the right, seen from above.
+        clockwise: bool,
+        /// How far around the centre, rad, at most one turn.
+        angle: f32,
+        /// Distance from the centre at the start, m.
+        start_radius: f32,
+        /// Distance from the centre at the end, m.
+        end_radius: f32,
+        /// Height gained, m.
+        climb: f32,
         /// s.
         duration: f32,
     },

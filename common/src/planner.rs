@@ -87,6 +87,15 @@ impl Status {
                     Err(Refusal::Planner)
                 }
             }
+            HighLevel::Spiral { angle, start_radius, end_radius, climb, duration, .. } => {
+                if !all(&[angle, start_radius, end_radius, climb]) || !lasts(duration) {
+                    Err(Refusal::Value)
+                } else if self.phase == Phase::Flying {
+                    Ok(())
+                } else {
+                    Err(Refusal::Planner)
+                }
+            }
             HighLevel::DefineTrajectory { id, offset, pieces } => {
                 let end = (offset as usize).saturating_add(usize::from(pieces) * PIECE_LEN);
                 let fits = usize::from(id) < TRAJECTORIES && pieces > 0 && end <= MEMORY_LEN;
@@ -255,6 +264,18 @@ impl Planner {
                 let build = if linear { line } else { smooth };
                 self.begin(Motion::Segment(build(&from, goal, yaw, lasting(duration))));
             }
+            HighLevel::Spiral { sideways, clockwise, angle, start_radius, end_radius, climb, duration } => {
+                let turn = if clockwise { -angle } else { angle };
+                let way = Spiral {
+                    turn: math::bound(turn, 2.0 * math::PI),
+                    radii: [start_radius, end_radius].map(|r| if r > 0.0 { r } else { 0.0 }),
+                    side: if clockwise { -1.0 } else { 1.0 },
+                    sideways,
+                    climb,
+                    duration: lasting(duration),
+                };
+                self.begin(Motion::Segment(way.piece(&from)));
+            }
             HighLevel::DefineTrajectory { id, offset, pieces } => self.define(id, offset, pieces)?,
             HighLevel::StartTrajectory { id, time_scale, reversed, relative_position, relative_yaw } => {
                 let run = self.run(id, time_scale, reversed, relative_position, relative_yaw, &from)?;
@@ -400,6 +421,62 @@ fn turned(v: Vec3, yaw: f32) -> Vec3 {
     Vec3::new(c * v.x - s * v.y, s * v.x + c * v.y, v.z)
 }
 
+/// A circle around a centre whose distance changes.
+#[derive(Clone, Copy, Debug, PartialEq)]
+struct Spiral {
+    /// Around the centre, rad, to the left.
+    turn: f32,
+    /// Distance from the centre at the start and at the end, m.
+    radii: [f32; 2],
+    /// Where the centre is: 1 on the left (or, `sideways`, behind), −1 on the other side.
+    side: f32,
+    sideways: bool,
+    climb: f32,
+    duration: f32,
+}
+
+impl Spiral {
+    /// From the centre to the drone, and how that changes with the heading: both of length one.
+    fn outwards(&self, yaw: f32) -> (Vec3, Vec3) {
+        let (sin, cos) = math::sin_cos(yaw);
+        if self.sideways {
+            (Vec3::new(cos, sin, 0.0) * self.side, Vec3::new(-sin, cos, 0.0) * self.side)
+        } else {
+            (Vec3::new(sin, -cos, 0.0) * self.side, Vec3::new(cos, sin, 0.0) * self.side)
+        }
+    }
+
+    /// One piece, as the official planner's: place, velocity and acceleration of a spiral at both
+    /// ends, a polynomial between them.
+    fn piece(&self, from: &Reference) -> Piece {
+        let rate = self.turn / self.duration;
+        let [start, end] = self.radii;
+        let (widening, rising) = ((end - start) / self.duration, self.climb / self.duration);
+        let end_yaw = from.yaw + self.turn;
+        let at = |yaw: f32, radius: f32| {
+            let (out, along) = self.outwards(yaw);
+            let velocity = out * widening + along * (radius * rate) + Vec3::Z * rising;
+            let acceleration = along * (2.0 * widening * rate) - out * (radius * rate * rate);
+            (out * radius, velocity, acceleration)
+        };
+        let (out, v0, a0) = at(from.yaw, start);
+        let (out_end, v1, a1) = at(end_yaw, end);
+        let p0 = from.position;
+        let p1 = p0 - out + out_end + Vec3::Z * self.climb;
+        let ends = |axis: fn(Vec3) -> f32| [[p0, v0, a0].map(axis), [p1, v1, a1].map(axis)];
+        let piece = |[from, to]: [[f32; 3]; 2]| septic(from, to, self.duration);
+        Piece {
+            duration: self.duration,
+            axes: [
+                piece(ends(|v| v.x)),
+                piece(ends(|v| v.y)),
+                piece(ends(|v| v.z)),
+                piece([[from.yaw, rate, 0.0], [end_yaw, rate, 0.0]]),
+            ],
+        }
+    }
+}
+
 /// One piece from a reference to rest at a goal, as the official planner's.
 fn smooth(from: &Reference, goal: Vec3, yaw: f32, duration: f32) -> Piece {
     let end_yaw = from.yaw + math::wrap_angle(yaw - from.yaw);
@@ -407,10 +484,10 @@ fn smooth(from: &Reference, goal: Vec3, yaw: f32, duration: f32) -> Piece {
     Piece {
         duration,
         axes: [
-            septic(p.x, v.x, a.x, goal.x, duration),
-            septic(p.y, v.y, a.y, goal.y, duration),
-            septic(p.z, v.z, a.z, goal.z, duration),
-            septic(from.yaw, from.yaw_rate, 0.0, end_yaw, duration),
+            septic([p.x, v.x, a.x], [goal.x, 0.0, 0.0], duration),
+            septic([p.y, v.y, a.y], [goal.y, 0.0, 0.0], duration),
+            septic([p.z, v.z, a.z], [goal.z, 0.0, 0.0], duration),
+            septic([from.yaw, from.yaw_rate, 0.0], [end_yaw, 0.0, 0.0], duration),
         ],
     }
 }
@@ -426,20 +503,20 @@ fn line(from: &Reference, goal: Vec3, yaw: f32, duration: f32) -> Piece {
     }
 }
 
-/// Coefficients of the degree-7 polynomial without a cubic term that starts with a position,
-/// velocity and acceleration and ends at rest at `end` after `t` seconds.
-fn septic(start: f32, v: f32, a: f32, end: f32, t: f32) -> [f32; COEFFICIENTS] {
-    let d = start - end;
+/// Coefficients of the degree-7 polynomial without a cubic term between two positions, velocities and
+/// accelerations, `t` seconds apart.
+fn septic([p0, v0, a0]: [f32; 3], [p1, v1, a1]: [f32; 3], t: f32) -> [f32; COEFFICIENTS] {
+    let d = p0 - p1;
     let (t2, t3) = (t * t, t * t * t);
     let t4 = t2 * t2;
     [
-        start,
-        v,
-        0.5 * a,
+        p0,
+        v0,
+        0.5 * a0,
         0.0,
-        -5.0 * (14.0 * d + 8.0 * t * v + 2.0 * t2 * a) / (2.0 * t4),
-        (84.0 * d + 45.0 * t * v + 10.0 * t2 * a) / (t4 * t),
-        -(140.0 * d + 72.0 * t * v + 15.0 * t2 * a) / (2.0 * t4 * t2),
-        2.0 * (10.0 * d + 5.0 * t * v + t2 * a) / (t4 * t3),
+        -5.0 * (14.0 * d + 8.0 * t * v0 + 6.0 * t * v1 + 2.0 * t2 * a0 - t2 * a1) / (2.0 * t4),
+        (84.0 * d + 45.0 * t * v0 + 39.0 * t * v1 + 10.0 * t2 * a0 - 7.0 * t2 * a1) / (t4 * t),
+        -(140.0 * d + 72.0 * t * v0 + 68.0 * t * v1 + 15.0 * t2 * a0 - 13.0 * t2 * a1) / (2.0 * t4 * t2),
+        2.0 * (10.0 * d + 5.0 * t * v0 + 5.0 * t * v1 + t2 * a0 - t2 * a1) / (t4 * t3),
     ]
 }

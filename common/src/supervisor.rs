@@ -4,8 +4,8 @@
 //! with a [`Directive`]; [`next`] is the whole of its transitions. It follows the official
 //! firmware's, with these differences: arming is always needed; losing set-points or the position
 //! ends in a controlled descent instead of a fall; the fence, a low battery and the gain guard end
-//! in one too; and a drone that tumbles while it levels out has crashed (which can be recovered
-//! from) instead of being locked.
+//! in one too; a drone that tumbles while it levels out has crashed (which can be recovered
+//! from) instead of being locked; and so has one that stands still far from where it should be.
 
 use crate::{Vec3, math};
 
@@ -36,7 +36,7 @@ pub enum State {
     FreeFall = 9,
     /// Motors off until the next boot.
     Locked = 10,
-    /// Tumbled in flight: motors off until recovery is asked for.
+    /// Tumbled in flight or got stuck: motors off until recovery is asked for.
     Crashed = 11,
     /// Comes down by itself; cannot be called back.
     Descending = 12,
@@ -120,9 +120,11 @@ impl Blockers {
     pub const CRASHED: Self = Self(1 << 7);
     /// Stopped in an emergency; needs a boot.
     pub const LOCKED: Self = Self(1 << 8);
+    /// The button was pressed: the power goes off in a moment.
+    pub const SWITCH_OFF: Self = Self(1 << 9);
 
     /// Every blocker and what reports call it.
-    pub const NAMES: [(Self, &'static str); 9] = [
+    pub const NAMES: [(Self, &'static str); 10] = [
         (Self::SENSORS, "sensors"),
         (Self::CALIBRATION, "not still yet"),
         (Self::TILT, "tilt"),
@@ -132,6 +134,7 @@ impl Blockers {
         (Self::TUMBLED, "tumbled"),
         (Self::CRASHED, "crashed"),
         (Self::LOCKED, "locked"),
+        (Self::SWITCH_OFF, "switching off"),
     ];
 
     /// True when nothing stands against arming.
@@ -170,6 +173,8 @@ pub enum LandingCause {
     LowBattery = 4,
     /// The gain guard has taken a table out of flight.
     Guard = 5,
+    /// The button was pressed, and the power goes off in a moment.
+    SwitchOff = 6,
 }
 
 impl LandingCause {
@@ -183,6 +188,7 @@ impl LandingCause {
             Self::Geofence => "left the fence",
             Self::LowBattery => "low battery",
             Self::Guard => "gain guard",
+            Self::SwitchOff => "switched off",
         }
     }
 }
@@ -304,6 +310,10 @@ pub struct Facts {
     pub guard_tripped: bool,
     /// A client holds the stop parameter.
     pub stop: bool,
+    /// Motors run, but the drone stands on the floor, far from where it should be.
+    pub stuck: bool,
+    /// The button was pressed: the power goes off in a moment.
+    pub switch_off: bool,
 }
 
 /// What the transitions depend on.
@@ -311,7 +321,7 @@ pub struct Facts {
 pub struct Conditions {
     /// Emergency stop, by command, parameter or watchdog.
     pub emergency: bool,
-    /// Lies on its side or back, or has had a jolt.
+    /// Lies on its side or back, has had a jolt, or is stuck.
     pub tumbled: bool,
     /// Something stands against arming.
     pub blocked: bool,
@@ -400,6 +410,8 @@ const UPSIDE_DOWN_G: f32 = -0.2;
 const UPSIDE_DOWN_MS: u32 = 100;
 /// Cosine of the estimated tilt that is on the back (about 100°).
 const UPSIDE_DOWN_COS: f32 = -0.17;
+/// Stuck for this long has crashed, ms.
+const STUCK_MS: u32 = 500;
 /// Sensors silent for this long in the air are lost, ms.
 const SENSORS_LOST_MS: u32 = 50;
 /// Less than this on every axis is free fall, g.
@@ -438,6 +450,7 @@ pub struct Supervisor {
     tilted: Lasting,
     upside_down: Lasting,
     turned_over: Lasting,
+    stuck: Lasting,
     low_battery: Lasting,
     sensors_lost: Lasting,
     motors_ran_ms: Option<u32>,
@@ -530,6 +543,10 @@ impl Supervisor {
     pub fn update(&mut self, config: &Config, facts: &Facts) -> Directive {
         let now = facts.now_ms;
         self.tumbled = self.is_tumbled(config, facts);
+        let stuck = self.stuck.update(facts.stuck && self.state.is_airborne(), now, STUCK_MS);
+        if facts.switch_off && !self.state.is_airborne() {
+            self.armed = false;
+        }
         if facts.motors_run {
             self.motors_ran_ms = Some(now);
         }
@@ -543,7 +560,7 @@ impl Supervisor {
         let late = |age: u32, limit: u32| age > limit;
         let conditions = Conditions {
             emergency: self.emergency,
-            tumbled: self.tumbled,
+            tumbled: self.tumbled || stuck,
             blocked: !self.blockers.is_empty(),
             armed: self.armed,
             flying: self.motors_ran_ms.is_some_and(|ran| now.wrapping_sub(ran) <= config.flying_hold_ms),
@@ -605,7 +622,8 @@ impl Supervisor {
         b.add(Blockers::SENSORS, !facts.sensors_ok);
         b.add(Blockers::CALIBRATION, !facts.calibrated);
         // Written so that a NaN blocks.
-        let upright = facts.up >= math::cos(config.max_arm_tilt_rad);
+        let tilt = config.max_arm_tilt_rad;
+        let upright = tilt.is_finite() && facts.up >= math::cos(tilt);
         let charged = facts.battery_v >= config.min_arm_v;
         b.add(Blockers::TILT, !upright);
         b.add(Blockers::BATTERY, !charged);
@@ -614,16 +632,20 @@ impl Supervisor {
         b.add(Blockers::TUMBLED, self.tumbled);
         b.add(Blockers::CRASHED, self.state == State::Crashed);
         b.add(Blockers::LOCKED, self.emergency);
+        b.add(Blockers::SWITCH_OFF, facts.switch_off);
         b
     }
 
     fn find_landing_cause(&mut self, config: &Config, facts: &Facts) -> LandingCause {
-        let empty =
-            self.low_battery.update(facts.battery_v < config.land_v, facts.now_ms, config.low_battery_ms);
-        let outside = |p: f32, low: f32, high: f32| p < low || p > high;
+        // Written so that a NaN, in the setting or in the measurement, is a reason to land.
+        let enough = facts.battery_v >= config.land_v;
+        let empty = self.low_battery.update(!enough, facts.now_ms, config.low_battery_ms);
+        let outside = |p: f32, low: f32, high: f32| !(low..=high).contains(&p);
         let (p, low, high) = (facts.position, config.fence_min, config.fence_max);
         let position_is_fresh = facts.position_age_ms <= config.position_warning_ms;
-        if facts.guard_tripped {
+        if facts.switch_off {
+            LandingCause::SwitchOff
+        } else if facts.guard_tripped {
             LandingCause::Guard
         } else if facts.needs_position && facts.position_age_ms > config.position_timeout_ms {
             LandingCause::PositionLost

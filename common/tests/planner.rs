@@ -103,6 +103,54 @@ fn yaw_goes_the_short_way() {
     }
 }
 
+#[test]
+fn spirals_turn_about_their_centre() {
+    let start = Vec3::new(0.2, 0.1, 1.0);
+    let spiral = |clockwise, sideways, angle, radii: [f32; 2], climb| HighLevel::Spiral {
+        sideways,
+        clockwise,
+        angle,
+        start_radius: radii[0],
+        end_radius: radii[1],
+        climb,
+        duration: 4.0,
+    };
+    let quarter = core::f32::consts::FRAC_PI_2;
+    // Heading along x. To the left the centre is on the left, to the right on the right; sideways
+    // the drone has it behind itself or before itself. Each time: centre, end, heading at the end.
+    for (clockwise, sideways, centre, end, yaw) in [
+        (false, false, Vec3::new(0.0, 0.5, 0.0), Vec3::new(0.5, 0.5, 0.4), quarter),
+        (true, false, Vec3::new(0.0, -0.5, 0.0), Vec3::new(0.5, -0.5, 0.4), -quarter),
+        (false, true, Vec3::new(-0.5, 0.0, 0.0), Vec3::new(-0.5, 0.5, 0.4), quarter),
+        (true, true, Vec3::new(0.5, 0.0, 0.0), Vec3::new(0.5, 0.5, 0.4), -quarter),
+    ] {
+        let mut p = airborne();
+        p.request(&spiral(clockwise, sideways, quarter, [0.5, 0.5], 0.4), &Reference::default()).unwrap();
+        let mut worst: f32 = 0.0;
+        for _ in 0..1995 {
+            let now = p.advance(DT).unwrap();
+            let out = now.position - start - centre;
+            worst = worst.max((Vec3::new(out.x, out.y, 0.0).norm() - 0.5).abs());
+            let speed = Vec3::new(now.velocity.x, now.velocity.y, 0.0).norm();
+            assert!((speed - 0.5 * quarter / 4.0).abs() < 0.01, "{speed}");
+        }
+        assert!(worst < 0.005, "off the circle by {worst} m");
+        let last = (0..100).fold(Reference::default(), |_, _| p.advance(DT).unwrap());
+        assert!((last.position - start - end).norm() < 1e-4, "{last:?}");
+        assert!((last.yaw - yaw).abs() < 1e-4 && last.velocity == Vec3::ZERO, "{last:?}");
+    }
+    // Wider and wider: it ends on the outer circle. More than a turn, and radii below zero, are cut.
+    let mut p = airborne();
+    p.request(&spiral(false, false, quarter, [0.2, 0.6], 0.0), &Reference::default()).unwrap();
+    let last = (0..2100).fold(Reference::default(), |_, _| p.advance(DT).unwrap());
+    assert!((last.position - start - Vec3::new(0.6, 0.2, 0.0)).norm() < 1e-4, "{last:?}");
+    p.request(&spiral(false, false, 50.0, [-1.0, -1.0], 0.0), &Reference::default()).unwrap();
+    let end = (0..2100).fold(Reference::default(), |_, _| p.advance(DT).unwrap());
+    assert!((end.position - last.position).norm() < 1e-3);
+    assert!((end.yaw - last.yaw - core::f32::consts::TAU).abs() < 1e-3, "one turn: {}", end.yaw);
+    assert_eq!(p.request(&spiral(false, false, f32::NAN, [1.0; 2], 0.0), &last), Err(Refusal::Value));
+}
+
 fn piece(x: [f32; 8], y: [f32; 8], yaw: [f32; 8], duration: f32) -> Vec<u8> {
     let z = [1.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0];
     let all = x.iter().chain(&y).chain(&z).chain(&yaw).chain(core::iter::once(&duration));

@@ -127,6 +127,8 @@ fn standing(now_ms: u32) -> Facts {
         touchdown: false,
         guard_tripped: false,
         stop: false,
+        stuck: false,
+        switch_off: false,
     }
 }
 
@@ -237,13 +239,17 @@ fn armed_and_forgotten_disarms() {
 #[test]
 fn every_reason_to_land_lands() {
     type Change = fn(&mut Facts);
-    let causes: [(Change, u32, LandingCause); 6] = [
+    let causes: [(Change, u32, LandingCause); 9] = [
         (|f| f.setpoint_age_ms = 2001, 0, LandingCause::SetpointLost),
         (|f| f.position_age_ms = 1001, 0, LandingCause::PositionLost),
         (|f| f.position_age_ms = u32::MAX, 0, LandingCause::PositionLost),
         (|f| f.position.z = 3.1, 0, LandingCause::Geofence),
         (|f| f.battery_v = 2.9, 5000, LandingCause::LowBattery),
         (|f| f.guard_tripped = true, 0, LandingCause::Guard),
+        (|f| f.switch_off = true, 0, LandingCause::SwitchOff),
+        // What is no number is no reason to fly on.
+        (|f| f.position.x = f32::NAN, 0, LandingCause::Geofence),
+        (|f| f.battery_v = f32::NAN, 5000, LandingCause::LowBattery),
     ];
     for (change, after_ms, cause) in causes {
         let mut b = Bench::flying();
@@ -263,6 +269,63 @@ fn every_reason_to_land_lands() {
         assert!(!b.supervisor.is_armed());
         assert_eq!(b.supervisor.landing_cause(), cause, "still known afterwards");
     }
+}
+
+#[test]
+fn settings_that_are_no_numbers_switch_no_check_off() {
+    type Change = fn(&mut Config);
+    let changes: [(Change, u32, LandingCause); 7] = [
+        (|c| c.fence_min.x = f32::NAN, 0, LandingCause::Geofence),
+        (|c| c.fence_min.y = f32::NAN, 0, LandingCause::Geofence),
+        (|c| c.fence_min.z = f32::NAN, 0, LandingCause::Geofence),
+        (|c| c.fence_max.x = f32::NAN, 0, LandingCause::Geofence),
+        (|c| c.fence_max.y = f32::NAN, 0, LandingCause::Geofence),
+        (|c| c.fence_max.z = f32::NAN, 0, LandingCause::Geofence),
+        (|c| c.land_v = f32::NAN, 5000, LandingCause::LowBattery),
+    ];
+    for (change, after_ms, cause) in changes {
+        let mut b = Bench::flying();
+        change(&mut b.config);
+        b.run(after_ms + 4);
+        assert_eq!((b.supervisor.state(), b.supervisor.landing_cause()), (State::Descending, cause));
+    }
+    for change in [|c: &mut Config| c.min_arm_v = f32::NAN, |c: &mut Config| c.max_arm_tilt_rad = f32::NAN] {
+        let mut b = Bench::new();
+        change(&mut b.config);
+        b.run(100);
+        assert!(b.supervisor.arm(true).is_err());
+    }
+}
+
+#[test]
+fn a_drone_that_is_stuck_has_crashed() {
+    let mut b = Bench::flying();
+    b.facts.stuck = true;
+    assert_eq!(b.run(490), State::Flying, "it may be a moment");
+    b.facts.stuck = false;
+    b.run(2);
+    b.facts.stuck = true;
+    assert_eq!(b.run(490), State::Flying, "from the beginning");
+    assert_eq!(b.run(20), State::Crashed);
+    assert_eq!(b.directive, Directive::Off);
+    assert!(b.supervisor.recover(), "it stands upright");
+    b.facts = standing(b.facts.now_ms);
+    assert_eq!(b.run(10), State::PreFlightPassed);
+    // On the ground it means nothing.
+    b.facts.stuck = true;
+    assert_eq!(b.run(2000), State::PreFlightPassed);
+}
+
+#[test]
+fn switching_off_disarms_on_the_ground() {
+    let mut b = Bench::new();
+    b.run(10);
+    b.supervisor.arm(true).unwrap();
+    assert_eq!(b.run(10), State::ReadyToFly);
+    b.facts.switch_off = true;
+    b.run(4);
+    assert!(!b.supervisor.is_armed() && !b.supervisor.state().may_fly());
+    assert_eq!(b.supervisor.arm(true), Err(Blockers::SWITCH_OFF));
 }
 
 #[test]
@@ -350,7 +413,7 @@ fn facts() -> impl Strategy<Value = Facts> {
         (mostly(), mostly(), mostly(), mostly(), prop::array::uniform3(number())),
         (number(), 3.0_f32..4.2, any::<bool>(), age(), any::<bool>(), age()),
         (prop::array::uniform3(number()), prop::bool::weighted(0.1), prop::bool::weighted(0.05)),
-        prop::bool::weighted(0.02),
+        (prop::bool::weighted(0.02), prop::bool::weighted(0.05), prop::bool::weighted(0.02)),
         prop::bool::weighted(0.8),
     )
         .prop_map(|(ok, flight, place, stop, calm)| {
@@ -369,7 +432,9 @@ fn facts() -> impl Strategy<Value = Facts> {
                 position: Vec3::from(place.0),
                 touchdown: place.1,
                 guard_tripped: place.2,
-                stop,
+                stop: stop.0,
+                stuck: stop.1,
+                switch_off: stop.2,
                 now_ms: 0,
             };
             // Often enough nothing is wrong, or no flight would ever begin.

@@ -158,13 +158,15 @@ impl Faults {
         Self { left: faults }
     }
 
-    /// Times of power cuts, µs: these are not rounded to milliseconds.
+    /// Takes out the faults that strike between any two instructions, first one first; the others
+    /// strike on the next millisecond.
     #[must_use]
-    pub fn power_cuts(&self) -> Vec<u64> {
-        let mut times: Vec<u64> =
-            self.left.iter().filter(|f| f.kind == Kind::PowerCut).map(|f| f.time_us).collect();
-        times.sort_unstable();
-        times
+    pub fn take_exact(&mut self) -> Vec<Fault> {
+        let is_exact = |f: &Fault| matches!(f.kind, Kind::PowerCut | Kind::ImuStuck | Kind::ImuBack);
+        let mut exact: Vec<Fault> = self.left.iter().copied().filter(is_exact).collect();
+        self.left.retain(|f| !is_exact(f));
+        exact.sort_by_key(|f| f.time_us);
+        exact
     }
 
     /// Applies what is due.
@@ -186,12 +188,7 @@ fn apply(kind: Kind, scene: &mut Scene, board: &mut Board, memory: &mut Memory<'
         }
         Kind::CardSlow(ms) => board.card.timing.write_us = 1000 * ms,
         Kind::CardReadOnly => board.card.is_write_protected = true,
-        Kind::ImuStuck => board.hang_sensor_bus(true),
         Kind::ImuDead => board.sensors.is_dead = true,
-        Kind::ImuBack => {
-            board.hang_sensor_bus(false);
-            board.sensors.is_dead = false;
-        }
         Kind::MocapLost => scene.is_mocap_lost = true,
         Kind::MocapBack => scene.is_mocap_lost = false,
         Kind::RadioSilent => board.nrf.is_deaf = true,
@@ -206,11 +203,11 @@ fn apply(kind: Kind, scene: &mut Scene, board: &mut Board, memory: &mut Memory<'
         Kind::BatterySag(volts) => scene.plant.voltage_drop_v = volts,
         Kind::BrownOut => board.stop = Some(Stop::Reset(ResetCause::BrownOut)),
         Kind::Reset => board.stop = Some(Stop::Reset(ResetCause::Pin)),
-        // The session does it, between two instructions.
-        Kind::PowerCut => {}
+        // The session does these, between two instructions.
+        Kind::PowerCut | Kind::ImuStuck | Kind::ImuBack => {}
         Kind::Stall(ms) => board.stop = Some(Stop::Stall(board.now + ms * TICKS_PER_MS)),
         Kind::BitFlip(address, bit) => flip(address, bit, memory),
-        Kind::Button => board.nrf.press_button(),
+        Kind::Button => board.nrf.press_button(board.now),
         Kind::ColdBoot => board.nrf.cold_boot(memory.flash, board.now),
         Kind::CutAtPacket(packets) => board.nrf.cut_after_packets = Some(packets),
         Kind::CutAtWord(words) => board.nrf.cut_after_words = Some(words),

@@ -329,7 +329,7 @@ impl Mission {
             Phase::Arm => self.ask(supervisor::Request::Arm(true).encode(), now_us),
             Phase::Disarm => self.ask(supervisor::Request::Arm(false).encode(), now_us),
             Phase::Close if waited > 1_500_000 => {
-                board.nrf.press_button();
+                board.nrf.press_button(board.now);
                 self.go(Phase::SwitchOff, now_us);
             }
             Phase::SwitchOff if board.nrf.is_shut_down || waited > 2_000_000 => self.go(Phase::Done, now_us),

@@ -15,7 +15,7 @@ use crate::board::nrf::Nrf;
 use crate::board::{Board, Effort, Stop, TICKS_PER_MS, TICKS_PER_US};
 use crate::chip::flash;
 use crate::cortex::map;
-use crate::fault::{Fault, Faults};
+use crate::fault::{Fault, Faults, Kind};
 use crate::ground::Ground;
 use crate::image::Image;
 use crate::machine::Machine;
@@ -59,7 +59,8 @@ pub struct Session {
     scene: Rc<RefCell<Scene>>,
     image: Image,
     texts: Texts,
-    power_cuts: Vec<u64>,
+    /// Faults that strike between two instructions, next one first.
+    exact_faults: Vec<Fault>,
     flash: Option<PathBuf>,
     pages_saved: u64,
     /// What the firmware said so far.
@@ -90,8 +91,8 @@ impl Session {
     pub fn new(setup: Setup, ground: Box<dyn Ground>) -> Result<Self> {
         let file = setup.card.as_deref().map(open_card).transpose()?;
         let has_deck = file.is_some();
-        let faults = Faults::new(setup.faults);
-        let power_cuts = faults.power_cuts();
+        let mut faults = Faults::new(setup.faults);
+        let exact_faults = faults.take_exact();
         let scene = Scene::new(Plant::new(&setup.world, setup.seed)?, ground, faults);
         let scene = Rc::new(RefCell::new(scene));
         let board = Board::new(
@@ -120,7 +121,7 @@ impl Session {
             scene,
             image: setup.image,
             texts,
-            power_cuts,
+            exact_faults,
             flash: setup.flash,
             pages_saved: 0,
             lines: Vec::new(),
@@ -158,10 +159,10 @@ impl Session {
             if now >= limit || over {
                 break End::Over;
             }
-            let cut = self.power_cuts.first().map(|us| us * TICKS_PER_US);
+            let fault = self.exact_faults.first().copied();
             let mut until = (now + SLICE).min(limit);
-            if let Some(cut) = cut {
-                until = until.min(cut.max(now + 1));
+            if let Some(fault) = fault {
+                until = until.min((fault.time_us * TICKS_PER_US).max(now + 1));
             }
             let stop = self.machine.run_until(until);
             let (board, mut memory) = self.machine.parts();
@@ -192,9 +193,11 @@ impl Session {
                 Some(stop) => break End::Stopped(self.machine.explain(&stop, &self.image)),
                 None => {}
             }
-            if cut.is_some_and(|cut| self.machine.look().now >= cut) {
-                self.power_cuts.remove(0);
-                self.machine.power_cycle();
+            if let Some(fault) = fault
+                && self.machine.look().now >= fault.time_us * TICKS_PER_US
+            {
+                self.exact_faults.remove(0);
+                strike(fault.kind, &mut self.machine);
             }
             if let Some(pace) = pace {
                 let virtual_s = (self.machine.look().now - start.1) as f64 / 168e6;
@@ -266,6 +269,20 @@ fn save_flash(machine: &mut Machine, path: &Path) -> Result<()> {
     std::fs::write(&draft, &*memory.flash)
         .and_then(|()| std::fs::rename(&draft, path))
         .with_context(|| format!("cannot write {}", path.display()))
+}
+
+/// A fault strikes between two instructions.
+fn strike(kind: Kind, machine: &mut Machine) {
+    match kind {
+        Kind::PowerCut => machine.power_cycle(),
+        Kind::ImuStuck => machine.board().hang_sensor_bus(true),
+        Kind::ImuBack => {
+            machine.board().hang_sensor_bus(false);
+            machine.board().sensors.is_dead = false;
+        }
+        // All others strike on a millisecond.
+        _ => {}
+    }
 }
 
 fn open_card(path: &Path) -> Result<std::fs::File> {

@@ -201,6 +201,18 @@ fn packet(r: &mut Random) -> Packet {
                 HighLevel::GoTo { relative: flag, linear: !flag, position: p, yaw: float, duration: float2 };
             high_level::Request::Fly { group: 0, action }.encode()
         }
+        39 => {
+            let action = HighLevel::Spiral {
+                sideways: flag,
+                clockwise: block % 2 == 0,
+                angle: float,
+                start_radius: p.x,
+                end_radius: p.y,
+                climb: p.z,
+                duration: float2,
+            };
+            high_level::Request::Fly { group: 0, action }.encode()
+        }
         28 => {
             let action =
                 HighLevel::DefineTrajectory { id: r.byte(), offset: r.next() as u32, pieces: r.byte() };
@@ -249,6 +261,7 @@ fn check_command(command: &Command) {
                     action,
                     HighLevel::Land { .. }
                         | HighLevel::GoTo { .. }
+                        | HighLevel::Spiral { .. }
                         | HighLevel::StartTrajectory { .. }
                         | HighLevel::TakeOff { .. }
                 ),
@@ -361,7 +374,9 @@ fn config(r: &mut Random) {
         r.damage(&mut bytes);
         if let Ok(config) = Config::parse(&bytes) {
             assert!(config.base.len() <= 6 && config.base.bytes().all(|b| b.is_ascii_graphic() && b != b'/'));
-            assert!(config.plan.variables().iter().all(|id| usize::from(*id) < LOGS.len()));
+            for (_, variables) in config.plan.events() {
+                assert!(variables.iter().all(|id| usize::from(*id) < LOGS.len()));
+            }
         }
     }
 }

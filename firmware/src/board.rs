@@ -14,6 +14,7 @@ pub(crate) mod memory;
 pub(crate) mod motors;
 pub(crate) mod reg;
 pub(crate) mod reset;
+pub(crate) mod ring;
 pub(crate) mod spi;
 pub(crate) mod stack;
 pub(crate) mod time;

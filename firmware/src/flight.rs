@@ -20,9 +20,10 @@ use steady_common::supervisor::{Directive, Facts, Supervisor};
 use steady_common::transition::{Flags, Transition};
 use steady_common::{Action, Reference, State, Vec3, math, supervisor};
 
+use crate::drivers::bmp388::Reading;
 use crate::settings::{Controller, Settings};
 use crate::telemetry::{Pilot, Telemetry};
-use descent::Descent;
+use descent::{Descent, Sink};
 use imu::Conditioner;
 use pilots::{Flown, Pilots, Target, Vertical, attitude_setpoint, velocity_setpoint};
 use tables::Tables;
@@ -44,6 +45,13 @@ const HOVER_SPEED: f32 = 0.2;
 /// Distance from the reference below which it does, m.
 const HOVER_ERROR_M: f32 = 0.15;
 
+/// Distance from the reference from which on a drone that does not move is stuck, m.
+const STUCK_ERROR_M: f32 = 0.5;
+/// It does not move while it stays this near to one place, m.
+const STUCK_RADIUS_M: f32 = 0.05;
+/// Up to this height above where it took off it stands on the floor, m.
+const FLOOR_M: f32 = 0.15;
+
 /// What the board measures for one flight step.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Sensors {
@@ -55,6 +63,8 @@ pub struct Sensors {
     pub healthy: bool,
     /// The card is there and has room.
     pub card_ready: bool,
+    /// Pressure and temperature, when it was their turn.
+    pub barometer: Option<Reading>,
 }
 
 /// What a flight step gives.
@@ -84,6 +94,12 @@ pub struct Flight {
     follower: Follower,
     descent: Descent,
     touchdown: bool,
+    /// Where the drone last was when it moved, m.
+    last_place: Vec3,
+    /// Height at which the motors started, m.
+    floor_m: f32,
+    /// The power goes off in a moment.
+    switch_off: bool,
     tables: Tables,
     pilots: Pilots,
     explorer: Explorer,
@@ -110,6 +126,9 @@ impl Flight {
             follower: Follower::default(),
             descent: Descent::default(),
             touchdown: false,
+            last_place: Vec3::ZERO,
+            floor_m: 0.0,
+            switch_off: false,
             tables: Tables::new(boot),
             pilots: Pilots::default(),
             explorer: Explorer::new(settings.exploration.seed),
@@ -187,6 +206,10 @@ impl Flight {
                 self.telemetry.estimator_resets = self.telemetry.estimator_resets.wrapping_add(1);
                 Ok(())
             }
+            Command::SwitchOff => {
+                self.switch_off = true;
+                Ok(())
+            }
         }
     }
 
@@ -233,7 +256,13 @@ impl Flight {
         }
         self.mocap = Some(mocap);
         (self.last_mocap_ms, self.last_mocap) = (Some(now_ms), Some(mocap.position));
-        self.telemetry.mocap_frames = self.telemetry.mocap_frames.wrapping_add(1);
+        let t = &mut self.telemetry;
+        t.mocap_frames = t.mocap_frames.wrapping_add(1);
+        t.mocap_position = mocap.position;
+        if let Some((attitude, _)) = mocap.attitude {
+            t.mocap_poses = t.mocap_poses.wrapping_add(1);
+            t.mocap_attitude = attitude;
+        }
         Ok(())
     }
 
@@ -264,6 +293,10 @@ impl Flight {
 
     /// Filters, calibrates and estimates.
     fn sense(&mut self, now_ms: u32, sensors: &Sensors, settings: &Settings) {
+        if let Some(reading) = sensors.barometer {
+            self.telemetry.barometer = reading;
+            self.telemetry.barometer_readings = self.telemetry.barometer_readings.wrapping_add(1);
+        }
         let was_calibrated = self.conditioner.is_calibrated();
         if let Some(imu) = self.conditioner.update(&sensors.imu) {
             self.telemetry.accelerometer = imu.accelerometer;
@@ -318,8 +351,9 @@ impl Flight {
         let target = match directive {
             Directive::Off => Target::Off,
             Directive::Fly => self.wanted(source, settings.controller, &state),
-            Directive::LevelOut => self.descent.target(false, trusted, &state),
-            Directive::Descend => self.descent.target(true, trusted, &state),
+            Directive::LevelOut => self.descent.target(Sink::Stay, trusted, &state),
+            Directive::Descend if self.switch_off => self.descent.target(Sink::Hurry, trusted, &state),
+            Directive::Descend => self.descent.target(Sink::Gently, trusted, &state),
         };
         let mut event = self.follow_flight(directive, settings);
 
@@ -402,6 +436,7 @@ impl Flight {
             Source::Planner => self.planner.status().phase != Phase::Idle,
             Source::Stream => self.commander.setpoint().needs_position(),
         };
+        let stuck = self.is_stuck(now_ms, settings, state);
         let facts = Facts {
             now_ms,
             sensors_ok: sensors.healthy
@@ -421,8 +456,26 @@ impl Flight {
             touchdown: core::mem::take(&mut self.touchdown),
             guard_tripped: matches!(self.tables.guard(), guard::Status::Tripped(_)),
             stop: settings.stop,
+            stuck,
+            switch_off: self.switch_off,
         };
         self.supervisor.update(&settings.supervisor, &facts)
+    }
+
+    /// Told to be somewhere else, and stands on the floor: a motor is dead, or something holds it. (In
+    /// the air a drone may hang back for a while too: it is heavy, and its gains are weak.)
+    fn is_stuck(&mut self, now_ms: u32, settings: &Settings, state: &State) -> bool {
+        let t = &self.telemetry;
+        // The velocity is of no use here: forces the estimator does not know of bend it.
+        if (state.position - self.last_place).norm() > STUCK_RADIUS_M {
+            self.last_place = state.position;
+            return false;
+        }
+        let follows = matches!(t.pilot, Pilot::Differentiable | Pilot::StockMellinger | Pilot::Pid);
+        follows
+            && self.has_position(now_ms, settings)
+            && (t.reference.position - state.position).norm() > STUCK_ERROR_M
+            && state.position.z < self.floor_m + FLOOR_M
     }
 
     /// What was commanded, as a target.
@@ -485,7 +538,7 @@ impl Flight {
 
     /// Beginning and end of flights: guard, noise, planner.
     fn follow_flight(&mut self, directive: Directive, settings: &Settings) -> Option<Event> {
-        use supervisor::State::{Flying, Landed};
+        use supervisor::State::{Flying, Landed, Reset};
         let (before, now) = (self.telemetry.supervisor, self.supervisor.state());
         let airborne = now.is_airborne();
         if !airborne || self.is_hovering(directive) {
@@ -493,9 +546,11 @@ impl Flight {
         }
         let mut event = None;
         if airborne && !before.is_airborne() {
+            self.floor_m = self.telemetry.state.position.z;
             self.tables.start(&settings.guard);
             self.explorer = Explorer::new(settings.exploration.seed);
-        } else if before == Flying && now == Landed {
+        } else if before == Flying && (now == Landed || now == Reset && self.has_come_down()) {
+            // Landed and left alone, or landed and disarmed.
             event = self.tables.complete();
         } else if before.is_airborne() && !airborne {
             self.tables.abandon();
@@ -505,6 +560,11 @@ impl Flight {
             self.commander.silence();
         }
         event
+    }
+
+    /// The motors stand still, and the drone is where they started.
+    fn has_come_down(&self) -> bool {
+        self.pwm == [0; 4] && self.telemetry.state.position.z < self.floor_m + FLOOR_M
     }
 
     fn is_hovering(&self, directive: Directive) -> bool {

@@ -14,7 +14,7 @@ use crate::storage;
 use crate::telemetry::Telemetry;
 
 /// Battery voltage below which the LED warns, V.
-const LOW_BATTERY_V: f32 = 3.2;
+pub(crate) const LOW_BATTERY_V: f32 = 3.2;
 
 /// Which LEDs are lit.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -32,7 +32,7 @@ pub struct Leds {
 }
 
 /// Lit for the first half of every period.
-fn blink(now_ms: u32, period_ms: u32) -> bool {
+pub(crate) fn blink(now_ms: u32, period_ms: u32) -> bool {
     now_ms % period_ms.max(2) < period_ms / 2
 }
 

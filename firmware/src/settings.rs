@@ -119,6 +119,10 @@ pub struct Settings {
     pub logging: bool,
     /// Write transitions to the card whenever armed.
     pub logging_on_arm: bool,
+    /// The LED-ring deck shows the drone's state (`ring.effect`).
+    pub ring: bool,
+    /// The LED-ring deck's headlights are on (`ring.headlightEnable`).
+    pub headlights: bool,
     /// The high-level planner listens to these groups (`hlCommander.groupmask`); 0 means to all.
     pub group_mask: u8,
 }
@@ -146,6 +150,8 @@ impl Settings {
             logging_required: false,
             logging: false,
             logging_on_arm: true,
+            ring: true,
+            headlights: false,
             group_mask: 0,
         }
     }

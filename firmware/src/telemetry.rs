@@ -1,8 +1,9 @@
 //! Everything a log variable or a status request can read, as plain data: one snapshot per flight step.
 
 use steady_common::supervisor::{Blockers, LandingCause};
-use steady_common::{Action, Reference, State, Vec3, guard, law, planner, supervisor};
+use steady_common::{Action, Quat, Reference, State, Vec3, guard, law, planner, supervisor};
 
+use crate::drivers::bmp388::Reading;
 use crate::settings::Controller;
 
 /// Who computed the action of the last control step.
@@ -67,6 +68,16 @@ pub struct Telemetry {
     pub mocap_age_ms: u32,
     /// Motion capture frames taken.
     pub mocap_frames: u32,
+    /// Those of them that had an attitude.
+    pub mocap_poses: u32,
+    /// Where motion capture last saw the drone, m.
+    pub mocap_position: Vec3,
+    /// The attitude it last saw.
+    pub mocap_attitude: Quat,
+    /// Air pressure and temperature.
+    pub barometer: Reading,
+    /// Readings of the barometer.
+    pub barometer_readings: u32,
     /// Motion capture frames that were too far away to be believed.
     pub mocap_rejected: u32,
     /// Where the drone should be.

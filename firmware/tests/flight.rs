@@ -340,6 +340,97 @@ fn a_drone_that_tumbles_stops_its_motors_and_can_be_recovered() {
 }
 
 #[test]
+fn a_dead_motor_ends_with_all_motors_off_in_a_moment() {
+    for world in WORLDS {
+        for motor in 0..4 {
+            let mut rig = Rig::new(world, 1, Boot::default());
+            rig.hovering();
+            let died_s = rig.time_s();
+            rig.motor_health[motor] = 0.0;
+            rig.run(6.0);
+            let off_s = rig.samples.iter().rev().take_while(|s| s.pwm == [0; 4]).last().map(|s| s.time_s);
+            let lasted = off_s.map(|off| off - died_s);
+            println!("{world:16} motor {}: off after {lasted:?} s, {:?}", motor + 1, rig.state());
+            assert!(lasted.is_some_and(|s| s < 2.5), "{world}, motor {}: {lasted:?}", motor + 1);
+            // Where the battery sagged as well it was on its way down by itself.
+            let down = rig.telemetry().landing_cause != LandingCause::None;
+            assert!(rig.state() == Supervised::Crashed || down, "{}", rig.state().name());
+        }
+    }
+}
+
+#[test]
+fn a_drone_that_is_held_stops_its_motors() {
+    for controller in [Controller::Differentiable, Controller::StockMellinger, Controller::Pid] {
+        let mut rig = Rig::new("nominal", 1, Boot::default());
+        rig.settings.controller = controller;
+        rig.arm();
+        // Tied to the floor.
+        rig.push_n = Vec3::new(0.0, 0.0, -3.0);
+        rig.take_off(1.0);
+        rig.run(4.0);
+        assert_eq!(rig.state(), Supervised::Crashed, "{controller:?}");
+        assert!(rig.motors_off());
+        // Set free and asked for, it flies again.
+        rig.push_n = Vec3::ZERO;
+        rig.run(0.5);
+        rig.command(Command::Recover).unwrap();
+        rig.run(0.2);
+        rig.command(Command::Arm(true)).unwrap();
+        rig.run(0.1);
+        rig.take_off(1.0);
+        rig.run(4.0);
+        assert_eq!(rig.state(), Supervised::Flying, "{controller:?}");
+        assert!((rig.drone.truth().position.z - 1.0).abs() < 0.2);
+    }
+}
+
+#[test]
+fn a_pressed_button_brings_it_down_in_the_second_it_has() {
+    for (world, mocap) in [("nominal", true), ("paper", true), ("nominal", false)] {
+        let mut rig = Rig::new(world, 1, Boot::default());
+        rig.hovering();
+        let height = rig.drone.truth().position.z;
+        rig.mocap_on = mocap;
+        let pressed_s = rig.time_s();
+        rig.command(Command::SwitchOff).unwrap();
+        rig.run(0.95);
+        let sunk = height - rig.drone.truth().position.z;
+        assert!(sunk > 0.6, "{world}: {sunk} m in the time it has");
+        assert!(rig.steepest_tilt(pressed_s) < 0.35, "it stays upright: {}", rig.steepest_tilt(pressed_s));
+        assert_eq!(rig.telemetry().landing_cause, LandingCause::SwitchOff);
+        rig.run(3.0);
+        assert_down_and_off(&rig);
+        assert!(rig.fastest_fall(pressed_s) < 1.8, "{}", rig.fastest_fall(pressed_s));
+        assert_eq!(rig.command(Command::Arm(true)), Err(Refusal::Blocked), "the power is about to go");
+    }
+}
+
+#[test]
+fn a_spiral_is_flown() {
+    let mut rig = Rig::new("paper", 1, Boot::default());
+    rig.hovering();
+    let from_s = rig.time_s();
+    rig.high_level(HighLevel::Spiral {
+        sideways: false,
+        clockwise: true,
+        angle: 6.0,
+        start_radius: 0.4,
+        end_radius: 0.6,
+        climb: 0.3,
+        duration: 6.0,
+    })
+    .unwrap();
+    rig.run(7.0);
+    let error = rig.tracking_error_m(from_s, from_s + 6.0);
+    assert!(error < 0.15, "{error} m");
+    assert!((rig.drone.truth().position.z - 1.3).abs() < 0.15);
+    rig.land();
+    rig.run(9.0);
+    assert_down_and_off(&rig);
+}
+
+#[test]
 fn emergency_stop_and_its_watchdog_cut_the_motors_for_good() {
     for by_watchdog in [false, true] {
         let mut rig = Rig::new("nominal", 2, Boot::default());
@@ -584,6 +675,26 @@ fn a_completed_flight_proves_a_table() {
     assert_down_and_off(&rig);
     assert_eq!(rig.events, [Event::TableProven { sequence: 9 }]);
     assert!(rig.telemetry().table.proven);
+}
+
+#[test]
+fn a_flight_that_ends_with_disarming_proves_a_table_only_on_the_floor() {
+    let table = GainTable { sequence: 9, ..GainTable::built_in() };
+    let fly = |land: bool| {
+        let mut rig = Rig::new("nominal", 1, Boot::new(Some(table), None));
+        rig.hovering();
+        rig.run(3.0);
+        if land {
+            rig.land();
+            rig.run(4.0);
+        }
+        assert_eq!(rig.state(), Supervised::Flying, "not yet landed for the supervisor");
+        rig.command(Command::Arm(false)).unwrap();
+        rig.run(1.0);
+        rig.events
+    };
+    assert_eq!(fly(true), [Event::TableProven { sequence: 9 }]);
+    assert_eq!(fly(false), [], "dropped out of the air");
 }
 
 #[test]

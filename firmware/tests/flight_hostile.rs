@@ -71,6 +71,10 @@ fn high_level() -> impl Strategy<Value = HighLevel> {
         (b(), b(), vector(), number(), number()).prop_map(|(relative, linear, position, yaw, duration)| {
             HighLevel::GoTo { relative, linear, position, yaw, duration }
         }),
+        (b(), b(), vector(), number(), number()).prop_map(|(sideways, clockwise, radii, angle, duration)| {
+            let (start_radius, end_radius, climb) = (radii.x, radii.y, radii.z);
+            HighLevel::Spiral { sideways, clockwise, angle, start_radius, end_radius, climb, duration }
+        }),
         (any::<u8>(), any::<u32>(), any::<u8>()).prop_map(|(id, offset, pieces)| {
             HighLevel::DefineTrajectory { id, offset: offset % 5000, pieces: pieces % 4 }
         }),
@@ -108,6 +112,9 @@ fn command() -> impl Strategy<Value = Command> {
         1 => prop::bool::weighted(0.05).prop_map(|stop| {
             if stop { Command::EmergencyStop } else { Command::Recover }
         }),
+        1 => prop::bool::weighted(0.05).prop_map(|off| {
+            if off { Command::SwitchOff } else { Command::Recover }
+        }),
     ]
 }
 
@@ -115,6 +122,7 @@ fn command() -> impl Strategy<Value = Command> {
 fn ready(settings: &Settings) -> (Flight, u64) {
     let mut flight = Flight::new(Boot::default(), settings);
     let sensors = Sensors {
+        barometer: None,
         imu: Imu { accelerometer: Vec3::Z * 9.81, gyro: Vec3::ZERO },
         battery_v: 4.1,
         healthy: true,
@@ -157,7 +165,7 @@ proptest! {
             }
             for _ in 0..=repeat {
                 now += 1000;
-                let sensors = Sensors {
+                let sensors = Sensors { barometer: None,
                     imu: Imu { accelerometer: accelerometer + Vec3::Z * 9.81, gyro },
                     battery_v: 3.9 + battery * 0.1,
                     healthy: true,

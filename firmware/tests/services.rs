@@ -377,10 +377,20 @@ fn high_level_commands_are_answered_at_once() {
     drone.settings.group_mask = 0b10;
     assert_eq!(ask(&mut drone, 0b01, land), None, "another group");
     assert_eq!(ask(&mut drone, 0b11, land), Some(0));
-    // A spiral is known to clients and not to this firmware.
+    let spiral = HighLevel::Spiral {
+        sideways: false,
+        clockwise: true,
+        angle: 3.0,
+        start_radius: 0.5,
+        end_radius: 0.5,
+        climb: 0.0,
+        duration: 5.0,
+    };
+    assert_eq!(ask(&mut drone, 0, spiral), Some(0));
+    // What this firmware does not know.
     assert_eq!(
-        drone.raw(&[[0x80, 11].as_slice(), &[0; 23]].concat()).unwrap(),
-        [0x80, 11, 0, 0, errno::ENOEXEC]
+        drone.raw(&[[0x80, 14].as_slice(), &[0; 23]].concat()).unwrap(),
+        [0x80, 14, 0, 0, errno::ENOEXEC]
     );
 }
 

@@ -7,15 +7,17 @@ mod ram_card;
 
 use heapless::spsc::Queue;
 use ram_card::{Fault, RamCard};
-use steady_common::GainTable;
 use steady_common::gains_record::GainsRecord;
 use steady_common::transition::{EVENT_ID, RECORD_SIZE, Transition};
 use steady_common::usdlog::{Ending, Header, Layout, Record, Scanner, Summary};
+use steady_common::{GainTable, Vec3};
+use steady_firmware::drivers::bmp388::Reading;
 use steady_firmware::services::Device;
 use steady_firmware::settings::Settings;
 use steady_firmware::storage::card::{Block, Card, CardError};
+use steady_firmware::storage::config::ConfigError;
 use steady_firmware::storage::{Counters, Drain, FatCard, Feed, Item, Logger, Sampler, State};
-use steady_firmware::telemetry::Telemetry;
+use steady_firmware::telemetry::{Telemetry, Timing};
 use steady_firmware::toc::View;
 
 /// Records in the queue between flight and storage.
@@ -50,7 +52,7 @@ impl Bench {
             self.now_us += 1000;
             let now_ms = u32::try_from(self.now_us / 1000).unwrap();
             if wanted {
-                let telemetry = Telemetry { time_us: self.now_us, battery_v: 3.8, ..Telemetry::default() };
+                let telemetry = telemetry(now_ms);
                 let view = View { settings: &settings, telemetry: &telemetry, device: &device };
                 if now_ms % 2 == 0 {
                     let sequence = self.produced;
@@ -63,9 +65,7 @@ impl Bench {
                     self.times_ms.push(now_ms);
                     self.produced += 1;
                 }
-                if let Some(item) = self.sampler.sample(&view) {
-                    feed.push(item);
-                }
+                self.sampler.sample(&view, |item| _ = feed.push(item));
             }
             if self.now_us >= next_poll {
                 let before = self.card().busy_ms();
@@ -77,6 +77,21 @@ impl Bench {
                 assert!(pending < 2 * QUEUE as u32, "accounting is off: {status:?}");
             }
         }
+    }
+}
+
+/// A flight with motion capture at 100 Hz, every fourth frame a pose, and a barometer at 50 Hz.
+fn telemetry(now_ms: u32) -> Telemetry {
+    Telemetry {
+        time_us: 1000 * u64::from(now_ms),
+        battery_v: 3.8,
+        mocap_frames: now_ms / 10,
+        mocap_poses: now_ms / 40,
+        mocap_position: Vec3::new(1.5, 0.0, 0.0),
+        barometer: Reading { pressure: 101_300.0, temperature: 20.0 },
+        barometer_readings: now_ms / 20,
+        timing: Timing { steps: now_ms, ..Timing::default() },
+        ..Telemetry::default()
     }
 }
 
@@ -195,6 +210,88 @@ fn a_log_reads_the_same_with_both_readers() {
     assert!(extras.iter().all(|(_, _, v)| v[0] == f64::from(3.8_f32)));
     assert_eq!(extras.len(), 300);
     assert_eq!(bench.card().check(), Vec::<String>::new(), "the file system is as it should be");
+}
+
+#[test]
+fn every_event_that_is_asked_for_has_its_records() {
+    let card = RamCard::formatted(8);
+    card.add_file(
+        "CONFIG  TXT",
+        b"1\n512\nlog\n0\non:estPosition\nlocSrv.x\non:estPose\nsteady.mocapFrames\n\
+          on:estGyroscope\ngyro.x\nmotor.m1\non:estBarometer\nbaro.pressure\non:fixedFrequency\n50\n1\npm.vbat\n",
+    );
+    let mut bench = Bench::new(card);
+    with_queue(|feed, drain| {
+        bench.run(20, false, feed, drain);
+        bench.sampler = Sampler::new(bench.logger.config().plan);
+        bench.run(1000, true, feed, drain);
+        bench.run(200, false, feed, drain);
+    });
+    let status = bench.logger.status();
+    assert_eq!((status.lost(), status.pending()), (0, 0), "{status:?}");
+    let bytes = bench.card().file("LOG00").unwrap();
+    let header = Header::parse(&bytes).unwrap();
+    let named: Vec<(&str, u16)> = header.events().map(|event| (event.name, event.id)).collect();
+    assert_eq!(named.len(), 7, "{named:?}");
+    let (records, crc_is_right) = independent_read(&bytes);
+    assert!(crc_is_right);
+    let of = |name: &str| -> Vec<&Vec<f64>> {
+        let id = named.iter().find(|(n, _)| *n == name).unwrap().1;
+        records.iter().filter(|(event, ..)| *event == id).map(|(_, _, values)| values).collect()
+    };
+    assert_eq!(of("transition").len(), 500);
+    // A frame with an attitude is a pose and no position.
+    let positions = of("estPosition");
+    assert_eq!((positions.len(), of("estPose").len()), (75, 25));
+    assert!(positions.iter().all(|v| **v == [0.0, 1.5]), "source and x: {:?}", positions[0]);
+    assert_eq!(of("estGyroscope").len(), 999, "every step but the first");
+    assert!(of("estBarometer").iter().all(|v| **v == [1013.0]));
+    assert_eq!((of("estBarometer").len(), of("fixedFrequency").len()), (50, 50));
+    let (sequences, others, summary) = read(&bytes).unwrap();
+    assert_eq!((sequences.len(), others, summary.skipped_bytes), (500, 1199, 0));
+}
+
+#[test]
+fn a_config_that_is_not_used_says_why() {
+    for (text, error, skipped) in [
+        (&b"2\n512\nlog\n0\n"[..], Some(ConfigError::Version), 0),
+        (b"1\n512\n", Some(ConfigError::Short), 0),
+        (b"1\n512\nlog\n0\non:estFlow\nmotion.deltaX\n", None, 2),
+        (b"1\n512\nlog\n0\n", None, 0),
+    ] {
+        let card = RamCard::formatted(8);
+        card.add_file("CONFIG  TXT", text);
+        let mut bench = Bench::new(card);
+        with_queue(|feed, drain| bench.run(20, false, feed, drain));
+        assert_eq!((bench.logger.config_error(), bench.logger.config().skipped), (error, skipped));
+        assert_eq!(bench.logger.status().state, State::Ready, "it logs all the same");
+    }
+}
+
+#[test]
+fn a_log_has_its_header_after_few_accesses_however_many_files_there_are() {
+    let card = RamCard::formatted(8);
+    for number in 0..90 {
+        card.add_file(&format!("LOG{number:02}      "), b"old");
+    }
+    let mut bench = Bench::new(card);
+    with_queue(|feed, drain| {
+        bench.run(20, false, feed, drain);
+        let (reads, writes) = (bench.card().reads(), bench.card().writes());
+        // One poll.
+        bench.run(1, true, feed, drain);
+        let (reads, writes) = (bench.card().reads() - reads, bench.card().writes() - writes);
+        println!("{reads} blocks read and {writes} written for a file with its header");
+        assert!(reads <= 60 && writes <= 20, "{reads} reads, {writes} writes");
+        let bytes = bench.card().file("LOG90").unwrap();
+        assert_eq!(read(&bytes).unwrap().2.ending, Ending::Complete);
+        // The room for a long flight follows in the next moments, and then nothing more.
+        bench.run(1500, true, feed, drain);
+        let writes = bench.card().writes();
+        bench.run(1000, true, feed, drain);
+        let data = 1000 / 60 * (60 * 500 * RECORD_SIZE as u32 / 1000 / 512 + 4);
+        assert!(bench.card().writes() - writes < data, "{} writes a second", bench.card().writes() - writes);
+    });
 }
 
 #[test]

@@ -133,6 +133,11 @@ impl Request {
                 let [speed] = floats(&mut r)?;
                 vertical(command == 9, height, relative, (!keep).then_some(yaw), Pace::Speed(speed))
             }
+            11 => {
+                let (sideways, clockwise) = (flag(&mut r)?, flag(&mut r)?);
+                let [angle, start_radius, end_radius, climb, duration] = floats(&mut r)?;
+                HighLevel::Spiral { sideways, clockwise, angle, start_radius, end_radius, climb, duration }
+            }
             12 => {
                 let (relative, linear) = (flag(&mut r)?, flag(&mut r)?);
                 let [x, y, z, yaw, duration] = floats(&mut r)?;
@@ -193,6 +198,14 @@ fn encode_action(b: &mut Builder, group: u8, action: HighLevel) {
                 .f32(position.y)
                 .f32(position.z)
                 .f32(yaw)
+                .f32(duration);
+        }
+        HighLevel::Spiral { sideways, clockwise, angle, start_radius, end_radius, climb, duration } => {
+            b.put(&[11, group, u8::from(sideways), u8::from(clockwise)])
+                .f32(angle)
+                .f32(start_radius)
+                .f32(end_radius)
+                .f32(climb)
                 .f32(duration);
         }
         HighLevel::DefineTrajectory { id, offset, pieces } => {

@@ -318,6 +318,8 @@ proptest! {
             HighLevel::Land { height: p.z, relative, yaw: yaw_or, pace: Pace::Speed(s) },
             HighLevel::Stop,
             HighLevel::GoTo { relative, linear, position: p, yaw, duration: s },
+            HighLevel::Spiral { sideways: relative, clockwise: linear, angle: yaw, start_radius: p.x,
+                                end_radius: p.y, climb: p.z, duration: s },
             HighLevel::StartTrajectory { id, time_scale: s, reversed: relative, relative_position: linear, relative_yaw: keep },
         ];
         for action in actions {

@@ -4,6 +4,7 @@ pub mod bootloader;
 pub mod card;
 pub mod eeprom;
 pub mod nrf;
+pub mod ring;
 pub mod sensors;
 
 use std::collections::BTreeMap;
@@ -28,6 +29,7 @@ use crate::outside::Outside;
 use card::Card;
 use eeprom::Eeprom;
 use nrf::{Ack, Nrf};
+use ring::LedRing;
 use sensors::Sensors;
 
 /// Ticks of the virtual clock in a second: the core's cycles at full speed.
@@ -117,6 +119,9 @@ const USART6_DR: u32 = 0x4001_1404;
 const SPI1_DR: u32 = 0x4001_300C;
 const I2C1_DR: u32 = 0x4000_5410;
 const I2C3_DR: u32 = 0x4000_5C10;
+const TIM3_CCR2: u32 = 0x4000_0438;
+/// The LED ring's data line: TIM3 channel 2.
+const RING_DATA: Pin = Pin(1, 5);
 
 /// Gyroscope's data ready.
 const DATA_READY: Pin = Pin(2, 14);
@@ -195,6 +200,8 @@ pub struct Board {
     /// The micro-SD card.
     pub card: Card,
     card_selected: bool,
+    /// The LED-ring deck; the radio processor knows whether it is mounted.
+    pub ring: LedRing,
     /// The radio processor.
     pub nrf: Nrf,
     /// The world outside: physics, ground station, faults.
@@ -238,6 +245,7 @@ impl Board {
             sensors: Sensors::default(),
             card,
             card_selected: false,
+            ring: LedRing::default(),
             nrf,
             outside,
         };
@@ -569,6 +577,20 @@ impl Board {
         self.after_dma(0);
     }
 
+    /// The timer's DMA feeds the LED ring. That a picture takes a third of a millisecond is not
+    /// modelled: all of its pulses come at once.
+    fn serve_ring(&mut self, memory: &Memory<'_>) {
+        let timer = &self.timers[1];
+        let is_wired = self.gpio.alternate(RING_DATA) == Some(2);
+        if !timer.asks_dma(3) || !is_wired {
+            return;
+        }
+        while let Some(counts) = self.dma.take_half(Wire::Tim3Compare3, TIM3_CCR2, memory) {
+            self.ring.pulse(u64::from(counts) * 1_000_000_000 / self.timers[1].clock_hz);
+        }
+        self.after_dma(0);
+    }
+
     fn after_rcc(&mut self) {
         let core = self.rcc.core_hz().max(1);
         self.scale = (2 * TICKS_PER_S / core).max(2);
@@ -657,6 +679,9 @@ impl Board {
                 let index = (base >> 10 & 7) as usize;
                 self.timers[index].write(offset, value, now)?;
                 self.after_timer(index);
+                if index == 1 {
+                    self.serve_ring(memory);
+                }
             }
             0x4000_2800 => *self.backup.get_mut(offset as usize / 4)? = value,
             0x4000_3000 => {

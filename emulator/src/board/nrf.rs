@@ -20,6 +20,8 @@ const REPORT: u64 = 10 * TICKS_PER_MS;
 const RESET_DELAY: u64 = 100 * TICKS_PER_MS;
 /// From a reset of both processors until the bootloader hears the radio (an estimate).
 const BOOTLOADER_START: u64 = 200 * TICKS_PER_MS;
+/// From a pressed button to the power going off, if the STM32 does not allow it sooner.
+const SHUTDOWN: u64 = 1000 * TICKS_PER_MS;
 /// How long the receive buffer is taken for full after a radio packet: exercises flow control.
 const FLOW_PAUSE: u64 = 60 * TICKS_PER_US;
 /// Bytes of a deck's memory.
@@ -54,6 +56,8 @@ pub struct Nrf {
     armed_reset: bool,
     restart: Option<(u64, Restart)>,
     request: Option<Stop>,
+    /// When the power goes off although the STM32 has not answered.
+    power_off_at: Option<u64>,
     /// `Some` while the STM32 is in its bootloader.
     pub bootloader: Option<Box<Bootloader>>,
     /// The bootloader hears nothing before this time.
@@ -92,13 +96,19 @@ pub struct Losses {
     pub unasked: u64,
 }
 
-/// The memory of the micro-SD deck: header, then the board's name and revision.
+/// The micro-SD deck's memory: it uses IO4 and the SPI pins.
 fn micro_sd_deck() -> [u8; ONE_WIRE_LEN] {
+    deck(DeckId::MICRO_SD, 0x0000_0E80, b"bcUSD")
+}
+
+/// A deck's memory: header, then the board's name and revision.
+fn deck(id: DeckId, pins: u32, name: &[u8]) -> [u8; ONE_WIRE_LEN] {
     let mut memory = [0xFF; ONE_WIRE_LEN];
-    // It uses IO4 and the SPI pins.
-    memory[..8].copy_from_slice(&DeckId::MICRO_SD.encode(0x0000_0E80));
-    let elements = b"\x00\x0A\x01\x05bcUSD\x02\x01A";
-    memory[8..8 + elements.len()].copy_from_slice(elements);
+    memory[..8].copy_from_slice(&id.encode(pins));
+    let mut elements = vec![0, name.len() as u8 + 5, 1, name.len() as u8];
+    elements.extend(name);
+    elements.extend(b"\x02\x01A");
+    memory[8..8 + elements.len()].copy_from_slice(&elements);
     let crc = elements.iter().fold(0xFFFF_FFFFu32, |crc, byte| {
         (0..8).fold(crc ^ u32::from(*byte), |crc, _| crc >> 1 ^ if crc & 1 != 0 { 0xEDB8_8320 } else { 0 })
     });
@@ -123,6 +133,7 @@ impl Nrf {
             armed_reset: false,
             restart: None,
             request: None,
+            power_off_at: None,
             bootloader: None,
             bootloader_from: 0,
             pages_written: 0,
@@ -138,6 +149,11 @@ impl Nrf {
             losses: Losses::default(),
             tokens: 0,
         }
+    }
+
+    /// Mounts the LED-ring deck, which uses IO2 and IO3.
+    pub fn mount_led_ring(&mut self) {
+        self.decks.push(deck(DeckId::LED_RING, 0x0000_0060, b"bcLedRing"));
     }
 
     /// The STM32 starts anew; the radio processor goes on.
@@ -168,7 +184,7 @@ impl Nrf {
     pub fn due(&self, now: u64) -> u64 {
         let mut due = now + 100 * TICKS_PER_MS;
         due = due.min(self.next_report.max(now + 1));
-        if let Some((at, _)) = self.restart {
+        for at in self.restart.map(|(at, _)| at).into_iter().chain(self.power_off_at) {
             due = due.min(at.max(now + 1));
         }
         if let Some(at) = self.bootloader.as_ref().and_then(|b| b.due(now)) {
@@ -203,6 +219,10 @@ impl Nrf {
         }
         if !self.is_ready && self.is_heard && now >= self.started + READY_ANYWAY {
             self.is_ready = true;
+        }
+        if self.power_off_at.is_some_and(|at| now >= at) {
+            self.power_off_at = None;
+            self.request = Some(Stop::PowerOff);
         }
         if let Some((at, restart)) = self.restart
             && now >= at
@@ -370,9 +390,11 @@ impl Nrf {
         Some(answer)
     }
 
-    /// The button: asks the STM32 to close its files.
-    pub fn press_button(&mut self) {
+    /// The button: asks the STM32 to close its files. The power goes off when it answers, or after a
+    /// second; there is no way for it to refuse.
+    pub fn press_button(&mut self, now: u64) {
         self.send(Kind::ShutdownRequest, &[]);
+        self.power_off_at.get_or_insert(now + SHUTDOWN);
     }
 
     /// A packet on the drone's address; `None` when nobody acknowledges it.

@@ -109,7 +109,14 @@ impl Sensors {
         // Full scale 3 g doubled by every step of the range.
         let per_count = 6.0 / 65536.0 * (1 << (self.accelerometer[0x41] & 3)) as f32;
         if self.accelerometer[0x7D] == 0x04 && self.accelerometer[0x7C] == 0 {
-            for (i, force) in [force_m_s2.x, force_m_s2.y, force_m_s2.z].into_iter().enumerate() {
+            // The self-test pushes the masses electrically.
+            let way = match self.accelerometer[0x6D] {
+                0x0D => 1.0,
+                0x09 => -1.0,
+                _ => 0.0,
+            };
+            let felt = force_m_s2 + Vec3::new(0.7, 0.7, 0.4) * (way * G);
+            for (i, force) in [felt.x, felt.y, felt.z].into_iter().enumerate() {
                 self.accelerometer[0x12 + 2 * i..0x14 + 2 * i].copy_from_slice(&counts(force / G, per_count));
             }
             self.accelerometer[0x03] = 0x80;

@@ -22,6 +22,8 @@ pub enum Wire {
     I2c3Rx,
     /// I2C3 can take a byte.
     I2c3Tx,
+    /// TIM3's third compare value is reached. Moves half-words.
+    Tim3Compare3,
 }
 
 impl Wire {
@@ -36,7 +38,13 @@ impl Wire {
             Self::I2c1Tx => &[(0, 6, 1), (0, 7, 1)],
             Self::I2c3Rx => &[(0, 2, 3)],
             Self::I2c3Tx => &[(0, 4, 3)],
+            Self::Tim3Compare3 => &[(0, 7, 5)],
         }
+    }
+
+    /// What the size fields of a stream must say: bytes, or half-words on both sides.
+    fn sizes(self) -> u32 {
+        if self == Self::Tim3Compare3 { 0b0101 } else { 0 }
     }
 }
 
@@ -82,7 +90,7 @@ impl Stream {
     fn next(&self) -> u32 {
         let target = usize::from(self.control & DOUBLE_BUFFER != 0 && self.control & CURRENT_TARGET != 0);
         let done = if self.control & MEMORY_INCREMENT != 0 { self.total - self.left } else { 0 };
-        self.memory[target] + done
+        self.memory[target] + (done << (self.control >> 13 & 3))
     }
 
     /// Counts an item and gives the flags that this raises.
@@ -161,8 +169,8 @@ impl Dma {
                 "moves data in the wrong direction"
             } else if stream.peripheral != register {
                 "points to another peripheral register"
-            } else if stream.control >> 11 & 0xF != 0 {
-                "moves items that are not bytes"
+            } else if stream.control >> 11 & 0xF != wire.sizes() {
+                "moves items of the wrong size"
             } else {
                 return Some((c, s));
             };
@@ -191,17 +199,28 @@ impl Dma {
 
     /// A peripheral asks for a byte to send.
     pub fn take(&mut self, wire: Wire, register: u32, memory: &Memory<'_>) -> Option<u8> {
+        self.take_item(wire, register, memory).map(|[low, _]| low)
+    }
+
+    /// A peripheral asks for a half-word.
+    pub fn take_half(&mut self, wire: Wire, register: u32, memory: &Memory<'_>) -> Option<u16> {
+        self.take_item(wire, register, memory).map(u16::from_le_bytes)
+    }
+
+    /// The next item, and what follows it in memory if it is a byte.
+    fn take_item(&mut self, wire: Wire, register: u32, memory: &Memory<'_>) -> Option<[u8; 2]> {
         let (c, s) = self.find(wire, register, false)?;
         let stream = &mut self.controllers[c].streams[s];
         let address = stream.next();
         let flags = stream.count();
         self.controllers[c].flags[s] |= flags;
         let in_ccm = address.checked_sub(map::CCM).is_some_and(|o| (o as usize) < map::CCM_LEN);
-        match memory.at(address).and_then(|m| m.first()) {
-            Some(&byte) if !in_ccm => Some(byte),
-            _ => {
+        let bytes = memory.at(address).filter(|_| !in_ccm);
+        match bytes.and_then(|m| Some([*m.first()?, m.get(1).copied().unwrap_or(0)])) {
+            Some(item) => Some(item),
+            None => {
                 self.blame(c, s, "reads where DMA does not reach (CCM or nowhere)", address);
-                Some(0)
+                Some([0; 2])
             }
         }
     }

@@ -141,6 +141,12 @@ impl Timer {
         (compare * 65536 / self.period()) as u32
     }
 
+    /// True while a channel (1 to 4) asks DMA for an item in every period.
+    #[must_use]
+    pub fn asks_dma(&self, channel: u32) -> bool {
+        self.is_running() && self.dier >> (8 + channel) & 1 != 0
+    }
+
     /// PWM frequency, Hz.
     #[must_use]
     pub fn frequency_hz(&self) -> f64 {

@@ -4,6 +4,7 @@
 //! |---|---|---|
 //! | DMA1 stream 2 | 3 | I2C3 receive (sensors) |
 //! | DMA1 stream 5 | 1 | I2C1 receive (EEPROM) |
+//! | DMA1 stream 7 | 5 | TIM3 compare 3 (LED ring), items of 16 bits |
 //! | DMA2 stream 1 | 5 | USART6 receive, circular |
 //! | DMA2 stream 7 | 5 | USART6 transmit |
 //! | DMA2 stream 0 | 3 | SPI1 receive (card) |
@@ -37,8 +38,10 @@ pub(crate) struct Transfer {
     pub(crate) peripheral: u32,
     /// First byte of the buffer. It must stay valid until the stream has stopped, and be in SRAM.
     pub(crate) memory: u32,
-    /// Bytes.
+    /// Items.
     pub(crate) length: u16,
+    /// Items of 16 bits instead of bytes.
+    pub(crate) wide: bool,
     /// From memory to the peripheral.
     pub(crate) to_peripheral: bool,
     /// The address in memory advances.
@@ -102,13 +105,15 @@ impl Stream {
         compiler_fence(Ordering::SeqCst);
         let bit = |on: bool, position: u32| u32::from(on) << position;
         let settings = u32::from(self.channel & 7) << 25
+            | bit(transfer.wide, 13)
+            | bit(transfer.wide, 11)
             | bit(transfer.advance, 10)
             | bit(transfer.circular, 8)
             | bit(transfer.to_peripheral, 6)
             | bit(transfer.interrupt, 4)
             | bit(transfer.interrupt && transfer.circular, 3)
             | bit(transfer.interrupt, 2);
-        // SAFETY: channel, increment, circular, direction, interrupts (end, half, error); bytes,
+        // SAFETY: channel, size, increment, circular, direction, interrupts (end, half, error);
         // direct mode, low priority.
         stream.cr().write(|w| unsafe { w.bits(settings) });
         // SAFETY: the same with the enable bit.

@@ -161,7 +161,12 @@ impl Hardware {
         }
     }
 
-    /// Brings the peripheral to its idle state.
+    /// Switches the event and error interrupts on or off.
+    fn set_events(&self, on: bool) {
+        self.block().cr2().modify(|_, w| w.itevten().bit(on).iterren().bit(on));
+    }
+
+    /// Brings the peripheral to its idle state, without interrupts.
     fn reset(&self) {
         self.receive.stop();
         let i2c = self.block();
@@ -174,7 +179,6 @@ impl Hardware {
         }
         i2c.trise().write(|w| w.trise().set(RISE_TIME));
         i2c.cr1().write(|w| w.pe().set_bit());
-        i2c.cr2().modify(|_, w| w.itevten().set_bit().iterren().set_bit());
     }
 }
 
@@ -227,15 +231,16 @@ impl Shared {
                     i2c.cr2().modify(|_, w| w.dmaen().set_bit().last().bit(more));
                     let _ = i2c.sr2().read();
                 }
-                // An event the job does not wait for: drop it, or it would come again at once.
+                // Nobody waits for an event. Not every one can be cleared without putting something on
+                // the wires, and one that stays would come again at once, for ever: the next job
+                // switches events on again.
+                Phase::Idle => self.hardware.set_events(false),
+                // A start that the job did not ask for.
+                _ if status.sb().bit_is_set() => self.end(job, Err(ErrorKind::Other)),
+                // What is left of the phase before: drop it.
                 _ => {
                     let _ = i2c.sr2().read();
-                    if status.btf().bit_is_set() || status.rx_ne().bit_is_set() {
-                        let _ = i2c.dr().read();
-                    }
-                    if status.sb().bit_is_set() {
-                        self.end(job, Err(ErrorKind::Other));
-                    }
+                    let _ = i2c.dr().read();
                 }
             }
         });
@@ -263,6 +268,11 @@ impl Shared {
             // SAFETY: writing a zero clears an error flag; the other flags are read-only.
             i2c.sr1().write(|w| unsafe { w.bits(0) });
             self.hardware.receive.stop();
+            if job.phase == Phase::Idle {
+                // Nobody waits for it.
+                self.hardware.set_events(false);
+                return;
+            }
             let kind =
                 if refused { ErrorKind::NoAcknowledge(NoAcknowledgeSource::Unknown) } else { ErrorKind::Bus };
             self.end(job, Err(kind));
@@ -332,6 +342,7 @@ impl Bus {
                     peripheral: i2c.dr().as_ptr() as u32,
                     memory: buffer.as_mut_ptr() as u32,
                     length: to_read as u16,
+                    wide: false,
                     to_peripheral: false,
                     advance: true,
                     circular: false,
@@ -340,6 +351,7 @@ impl Bus {
             }
             (job.to_write, job.to_read, job.written) = (write.len() as u8, to_read as u8, 0);
             job.phase = if write.is_empty() && to_read > 0 { Phase::Restart } else { Phase::Start };
+            hardware.set_events(true);
             i2c.cr1().modify(|_, w| w.ack().set_bit().start().set_bit());
             Ok(())
         });
@@ -347,6 +359,9 @@ impl Bus {
     }
 
     fn recover(&mut self) {
+        // First of all: the wires are about to be moved by hand, and whatever the peripheral sees in
+        // that must not reach the handlers.
+        self.shared.hardware.set_events(false);
         self.shared.with_job(|job| job.phase = Phase::Idle);
         self.shared.hardware.free_bus();
         self.shared.hardware.reset();

@@ -24,6 +24,8 @@ blocks! {
     flash: flash / FLASH;
     /// Motors 1 to 3.
     tim2: tim2 / TIM2;
+    /// The LED ring.
+    tim3: tim3 / TIM3;
     /// Motor 4.
     tim4: tim4 / TIM4;
     /// The clock of the firmware.

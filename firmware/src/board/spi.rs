@@ -95,6 +95,7 @@ impl Spi {
             peripheral: spi.dr().as_ptr() as u32,
             memory,
             length: length as u16,
+            wide: false,
             to_peripheral,
             advance: true,
             circular: false,

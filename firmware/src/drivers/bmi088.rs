@@ -41,6 +41,7 @@ mod accelerometer {
     pub(super) const ACC_X: u8 = 0x12;
     pub(super) const CONFIGURATION: u8 = 0x40;
     pub(super) const RANGE: u8 = 0x41;
+    pub(super) const SELF_TEST: u8 = 0x6D;
     pub(super) const POWER_CONFIGURATION: u8 = 0x7C;
     pub(super) const POWER_CONTROL: u8 = 0x7D;
     pub(super) const SOFT_RESET: u8 = 0x7E;
@@ -48,8 +49,16 @@ mod accelerometer {
     pub(super) const ID: u8 = 0x1E;
     /// 1600 Hz with four-fold oversampling (145 Hz bandwidth).
     pub(super) const RATE_1600_OSR4: u8 = 0x8C;
+    /// 1600 Hz without more filtering, as the self-test wants it.
+    pub(super) const RATE_1600_NORMAL: u8 = 0xAC;
     /// ±24 g.
     pub(super) const RANGE_24G: u8 = 0x03;
+    /// The self-test pushes the sensing masses one way, the other way, or not at all.
+    pub(super) const PUSH_POSITIVE: u8 = 0x0D;
+    pub(super) const PUSH_NEGATIVE: u8 = 0x09;
+    pub(super) const PUSH_OFF: u8 = 0x00;
+    /// Smallest difference between both pushes on each axis, counts of 1/1365 g: 1 g, 1 g, 0.5 g.
+    pub(super) const PUSH_COUNTS: [i32; 3] = [1366, 1366, 683];
 }
 
 const RESET: u8 = 0xB6;
@@ -94,7 +103,28 @@ async fn self_test<B: I2c, D: DelayNs>(bus: &mut B, delay: &mut D) -> Result<(),
     Err(failure)
 }
 
-/// Starts the accelerometer: reset, power, identity, settings.
+/// Pushes the accelerometer's masses electrically, both ways, and looks whether they move enough.
+async fn push_test<B: I2c, D: DelayNs>(bus: &mut B, delay: &mut D) -> Result<(), Failure> {
+    use accelerometer as a;
+    const CHIP: Chip = Chip::Accelerometer;
+    set(bus, CHIP, a::RANGE, a::RANGE_24G, 0x03).await?;
+    set(bus, CHIP, a::CONFIGURATION, a::RATE_1600_NORMAL, 0xFF).await?;
+    delay.delay_ms(3).await;
+    let mut found = [Counts::default(); 2];
+    for (push, found) in [a::PUSH_POSITIVE, a::PUSH_NEGATIVE].into_iter().zip(&mut found) {
+        write(bus, CHIP, a::SELF_TEST, push).await?;
+        delay.delay_ms(55).await;
+        *found = read_accelerometer(bus).await?;
+    }
+    write(bus, CHIP, a::SELF_TEST, a::PUSH_OFF).await?;
+    delay.delay_ms(55).await;
+    let [Counts(positive), Counts(negative)] = found;
+    let pairs = positive.iter().zip(&negative).zip(&a::PUSH_COUNTS);
+    let moved = pairs.fold(true, |all, ((p, n), least)| all && i32::from(*p) - i32::from(*n) >= *least);
+    if moved { Ok(()) } else { Err(Failure::SelfTest(CHIP)) }
+}
+
+/// Starts the accelerometer: reset, power, identity, self-test, settings.
 pub async fn start_accelerometer<B: I2c, D: DelayNs>(bus: &mut B, delay: &mut D) -> Result<(), Failure> {
     use accelerometer as a;
     const CHIP: Chip = Chip::Accelerometer;
@@ -107,6 +137,7 @@ pub async fn start_accelerometer<B: I2c, D: DelayNs>(bus: &mut B, delay: &mut D)
     delay.delay_ms(1).await;
     write(bus, CHIP, a::POWER_CONTROL, 0x04).await?;
     delay.delay_ms(10).await;
+    push_test(bus, delay).await?;
     set(bus, CHIP, a::CONFIGURATION, a::RATE_1600_OSR4, 0xFF).await?;
     set(bus, CHIP, a::RANGE, a::RANGE_24G, 0x03).await?;
     delay.delay_ms(5).await;
@@ -196,7 +227,7 @@ mod tests {
             assert_eq!(board.register(Chip::Gyroscope, register), value, "{register:#x}");
         }
         assert_eq!(board.register(Chip::Gyroscope, 0x16) & 0b11, 0b01);
-        for (register, value) in [(0x40, 0x8C), (0x41, 0x03), (0x7C, 0x00), (0x7D, 0x04)] {
+        for (register, value) in [(0x40, 0x8C), (0x41, 0x03), (0x6D, 0x00), (0x7C, 0x00), (0x7D, 0x04)] {
             assert_eq!(board.register(Chip::Accelerometer, register), value, "{register:#x}");
         }
     }
@@ -238,6 +269,15 @@ mod tests {
             board.fix(Chip::Gyroscope, 0x3C, status);
             let outcome = now(start_gyro(&mut board, &mut NoDelay));
             assert_eq!(outcome, Err(Failure::SelfTest(Chip::Gyroscope)), "{status:b}");
+        }
+        // Each axis of the accelerometer for itself: not moved far enough, moved the wrong way.
+        for axis in 0..3 {
+            for counts in [-900, 300, 0] {
+                let mut board = Board::healthy();
+                board.push[axis] = counts;
+                let outcome = now(start_accelerometer(&mut board, &mut NoDelay));
+                assert_eq!(outcome, Err(Failure::SelfTest(Chip::Accelerometer)), "axis {axis}, {counts}");
+            }
         }
         assert_eq!(
             start(|b| b.fix(Chip::Gyroscope, 0x10, 0x80)),

@@ -37,6 +37,22 @@ pub struct Reading {
     pub temperature: f32,
 }
 
+impl Reading {
+    /// Height above sea level on a standard day, m, by the official firmware's constants:
+    /// ((1015.7 hPa / p)^0.190263 − 1) · 298.15 K / 0.0065 K/m.
+    #[must_use]
+    pub fn altitude_m(&self) -> f32 {
+        let ratio = 101_570.0 / self.pressure;
+        // ln(ratio) by the series of 2·artanh, exp by its own: the pressures people breathe in need few terms.
+        let z = (ratio - 1.0) / (ratio + 1.0);
+        let series = [13.0, 11.0, 9.0, 7.0, 5.0, 3.0, 1.0];
+        let logarithm = 2.0 * z * series.iter().fold(0.0, |sum, n: &f32| sum * (z * z) + 1.0 / n);
+        let exponent = 0.190_263 * logarithm;
+        let power = [5.0, 4.0, 3.0, 2.0, 1.0].iter().fold(1.0, |sum, n: &f32| 1.0 + sum * exponent / n);
+        (power - 1.0) * (298.15 / 0.0065)
+    }
+}
+
 /// Starts the chip: reset, identity, calibration, eight-fold oversampling at 50 Hz with a filter.
 pub async fn start<B: I2c, D: DelayNs>(bus: &mut B, delay: &mut D) -> Result<Calibration, Failure> {
     write(bus, CHIP, COMMAND, RESET).await?;
@@ -144,6 +160,16 @@ mod tests {
         0x52, 0x6B, 0x4B, 0x4A, 0xF9, 0x9A, 0xFF, 0xDB, 0xFC, 0x06, 0x01, 0x1E, 0x64, 0x4E, 0x78, 0xF3, 0xF6,
         0x9A, 0x41, 0x15, 0xC4,
     ];
+
+    #[test]
+    fn heights_are_those_of_the_formula() {
+        extern crate std;
+        for pressure in [108_000.0_f32, 101_325.0, 95_000.0, 80_000.0, 60_000.0] {
+            let height = Reading { pressure, temperature: 20.0 }.altitude_m();
+            let formula = ((101_570.0 / pressure).powf(0.190_263_1) - 1.0) * 298.15 / 0.0065;
+            assert!((height - formula).abs() < 0.1, "{pressure} Pa: {height} m, not {formula} m");
+        }
+    }
 
     #[test]
     fn powers_of_two_are_exact() {

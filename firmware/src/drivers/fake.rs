@@ -34,6 +34,8 @@ pub(super) struct Board {
     fixed: BTreeSet<(u8, u8)>,
     silent: BTreeSet<u8>,
     silent_for: u32,
+    /// How far the accelerometer's self-test moves its axes, counts.
+    pub(super) push: [i16; 3],
 }
 
 impl Board {
@@ -44,6 +46,7 @@ impl Board {
             fixed: BTreeSet::new(),
             silent: BTreeSet::new(),
             silent_for: 0,
+            push: [900, 900, 500],
         };
         board.fix(Chip::Gyroscope, 0x00, 0x0F);
         board.fix(Chip::Gyroscope, 0x3C, 0b1_0010);
@@ -75,6 +78,17 @@ impl Board {
     pub(super) fn set_axes(&mut self, chip: Chip, register: u8, axes: [i16; 3]) {
         let bytes: std::vec::Vec<u8> = axes.iter().flat_map(|axis| axis.to_le_bytes()).collect();
         self.set_bytes(chip, register, &bytes);
+    }
+
+    /// The accelerometer's self-test: about gravity, one way or the other.
+    fn push_accelerometer(&mut self, value: u8) {
+        let way = match value {
+            0x0D => 1,
+            0x09 => -1,
+            _ => 0,
+        };
+        let [x, y, z] = self.push.map(|counts| way * counts);
+        self.set_axes(Chip::Accelerometer, 0x12, [x, y, 1365 + z]);
     }
 
     /// A chip that no longer answers.
@@ -117,6 +131,9 @@ impl I2c for Board {
                             // Bit 7 of the gyroscope's bandwidth register always reads as 1.
                             let held = if (address, pointer) == (0x69, 0x10) { value | 0x80 } else { *value };
                             self.registers.insert((address, pointer), held);
+                            if (address, pointer) == (0x18, 0x6D) {
+                                self.push_accelerometer(*value);
+                            }
                         }
                         pointer += 1;
                     }

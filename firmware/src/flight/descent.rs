@@ -9,14 +9,31 @@ use steady_common::{Reference, State, Vec3, math};
 use super::CONTROL_DT;
 use super::pilots::{Target, Vertical, attitude_setpoint, velocity_setpoint};
 
+/// How to come down.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Sink {
+    /// Not at all: stand still.
+    Stay,
+    /// As one lands.
+    Gently,
+    /// There is a second of power left.
+    Hurry,
+}
+
 /// Speed of the descent, m/s.
 const SINK: f32 = 0.3;
+/// Speed of a hurried descent, m/s …
+const HURRY_SINK: f32 = 1.2;
+/// … and how fast it gathers it, m/s²: the drone must not fall below the thrust it can be steered with.
+const HURRY_ACCELERATION: f32 = 3.0;
 /// Speed of a descent without a position, m/s: drift grows with every second in the air.
 const BLIND_SINK: f32 = 0.6;
 /// How fast the descent gathers speed, m/s².
 const SINK_ACCELERATION: f32 = 0.6;
 /// Time constant of braking, s.
 const BRAKE_S: f32 = 0.5;
+/// The same in a hurry.
+const HURRY_BRAKE_S: f32 = 0.15;
 /// Fastest flight that is braked smoothly, m/s per axis.
 const MAX_SPEED: f32 = 2.0;
 /// How far the reference may sink below the drone, m.
@@ -76,15 +93,16 @@ impl Descent {
         self.hover_thrust
     }
 
-    /// What to fly: standing still (`down` false) or sinking. `trusted` says that the position is.
-    pub fn target(&mut self, down: bool, trusted: bool, state: &State) -> Target {
-        let wanted = match (down, trusted) {
-            (false, _) => 0.0,
-            (true, true) => SINK,
-            (true, false) => BLIND_SINK,
+    /// What to fly: standing still or sinking. `trusted` says that the position is.
+    pub fn target(&mut self, sink: Sink, trusted: bool, state: &State) -> Target {
+        let (wanted, acceleration, brake_s) = match (sink, trusted) {
+            (Sink::Stay, _) => (0.0, SINK_ACCELERATION, BRAKE_S),
+            (Sink::Gently, true) => (SINK, SINK_ACCELERATION, BRAKE_S),
+            (Sink::Gently, false) => (BLIND_SINK, SINK_ACCELERATION, BRAKE_S),
+            (Sink::Hurry, _) => (HURRY_SINK, HURRY_ACCELERATION, HURRY_BRAKE_S),
         };
-        self.sink += math::bound(wanted - self.sink, SINK_ACCELERATION * CONTROL_DT);
-        if trusted { self.path(state) } else { self.blind(state) }
+        self.sink += math::bound(wanted - self.sink, acceleration * CONTROL_DT);
+        if trusted { self.path(brake_s, state) } else { self.blind(state) }
     }
 
     /// A step of the descent was flown with this thrust: true when the drone stands on the floor.
@@ -99,7 +117,7 @@ impl Descent {
         self.standing_s > FLOOR_S || self.light_s > FLOOR_S
     }
 
-    fn path(&mut self, state: &State) -> Target {
+    fn path(&mut self, brake_s: f32, state: &State) -> Target {
         self.blind_s = 0.0;
         let last = self.reference.unwrap_or_else(|| Reference {
             velocity: state.velocity.map(|v| math::bound(v, MAX_SPEED)),
@@ -107,7 +125,7 @@ impl Descent {
             ..Reference::hover(state.position)
         });
         let rest = Vec3::new(0.0, 0.0, -self.sink);
-        let acceleration = (rest - last.velocity) * (1.0 / BRAKE_S);
+        let acceleration = (rest - last.velocity) * (1.0 / brake_s);
         let velocity = last.velocity + acceleration * CONTROL_DT;
         let mut position = last.position + velocity * CONTROL_DT;
         let lowest = state.position.z - LEAD_M;

@@ -8,7 +8,7 @@ use steady_common::Vec3;
 use steady_common::commander::Command;
 use steady_common::estimator::{GRAVITY, Imu};
 use steady_common::gains_record::GainsRecord;
-use steady_firmware::drivers::sensors::Sensors;
+use steady_firmware::drivers::sensors::{Sample, Sensors};
 use steady_firmware::flight::{self, Event, Flight};
 use steady_firmware::services::Device;
 use steady_firmware::settings::Settings;
@@ -73,15 +73,19 @@ pub(crate) async fn run(mut parts: Parts) {
         // deadline runs from here.
         let started = if sample.is_ok() { edge } else { None };
         let started = started.unwrap_or_else(time::now_us_low);
-        match sample {
-            Ok(sample) => (imu, lost) = (sample.imu, 0),
+        let barometer = match sample {
+            Ok(sample) => {
+                (imu, lost) = (sample.imu, 0);
+                sample.barometer
+            }
             Err(failure) => {
                 lost = lost.saturating_add(1);
                 if let (LOST_SAMPLES, Some(failure)) = (lost, failure) {
                     SENSOR_FAILURE.set(failure);
                 }
+                None
             }
-        }
+        };
         if let Some(settings) = SETTINGS.if_new(&mut seen) {
             parts.settings = settings;
         }
@@ -92,7 +96,7 @@ pub(crate) async fn run(mut parts: Parts) {
         if let Some(plan) = PLAN.if_new(&mut seen_plan) {
             sampler = Sampler::new(plan);
         }
-        step(&mut parts, &mut sampler, imu, lost < LOST_SAMPLES);
+        step(&mut parts, &mut sampler, Sample { imu, barometer }, lost < LOST_SAMPLES);
         if time::now_us_low().wrapping_sub(started) < DEADLINE_US {
             watchdog::feed();
         }
@@ -100,7 +104,7 @@ pub(crate) async fn run(mut parts: Parts) {
 }
 
 /// One flight step, motors first.
-fn step(parts: &mut Parts, sampler: &mut Sampler, imu: Imu, healthy: bool) {
+fn step(parts: &mut Parts, sampler: &mut Sampler, sample: Sample, healthy: bool) {
     let now_us = time::now_us();
     let Parts { flight, commands, records, events, settings, device, logged_gains, .. } = parts;
     while let Some(command) = commands.dequeue() {
@@ -108,7 +112,8 @@ fn step(parts: &mut Parts, sampler: &mut Sampler, imu: Imu, healthy: bool) {
         let _ = flight.command(now_us, &command, settings);
     }
     let card_ready = CARD_READY.load(Ordering::Relaxed);
-    let measured = flight::Sensors { imu, battery_v: battery_v(), healthy, card_ready };
+    let Sample { imu, barometer } = sample;
+    let measured = flight::Sensors { imu, battery_v: battery_v(), healthy, card_ready, barometer };
     let output = flight.step(now_us, &measured, settings);
     motors::set(output.pwm);
     if LOGGING.load(Ordering::Relaxed) {
@@ -122,9 +127,7 @@ fn step(parts: &mut Parts, sampler: &mut Sampler, imu: Imu, healthy: bool) {
             records.push(Item::Transition(transition));
         }
         let view = View { settings, telemetry: flight.telemetry(), device };
-        if let Some(extra) = sampler.sample(&view) {
-            records.push(extra);
-        }
+        sampler.sample(&view, |record| _ = records.push(record));
     } else {
         *logged_gains = None;
     }

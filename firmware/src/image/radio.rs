@@ -11,6 +11,7 @@ use steady_common::syslink::{DeckId, Frame, Kind, Parser};
 use steady_firmware::drivers::nrf51::{Link, RadioSettings, Received};
 use steady_firmware::services::{Context, Device, Flash, Services};
 use steady_firmware::settings::Settings;
+use steady_firmware::shutdown::Shutdown;
 use steady_firmware::telemetry::Telemetry;
 
 use super::shared::{
@@ -21,8 +22,6 @@ use crate::board::{memory, time, uart};
 
 /// How often the link is looked after when nothing arrives.
 const TICK: Duration = Duration::from_millis(1);
-/// A pressed button switches off after this time even if the file cannot be closed, ms.
-const SHUTDOWN_MS: u32 = 800;
 /// Time between two reports about the device, ms.
 const DEVICE_MS: u32 = 10;
 
@@ -60,7 +59,7 @@ pub(crate) async fn run(parts: Parts) {
         telemetry: Telemetry::default(),
         device,
         outbox: Deque::new(),
-        shutdown_ms: None,
+        shutdown: Shutdown::default(),
         reported_ms: 0,
     };
     uart::follow_flow_control();
@@ -77,7 +76,7 @@ pub(crate) async fn run(parts: Parts) {
         while let Some(frame) = inbox.pop_front() {
             match link.on_frame(now_ms, &frame) {
                 Received::Packet => radio.packet(now_ms, &frame),
-                Received::Shutdown => radio.shutdown_ms = radio.shutdown_ms.or(Some(now_ms)),
+                Received::Shutdown => radio.shutdown.press(),
                 Received::Nothing => {}
             }
         }
@@ -105,7 +104,7 @@ struct Radio {
     device: Device,
     /// Answers that wait for their turn.
     outbox: Deque<Packet, 16>,
-    shutdown_ms: Option<u32>,
+    shutdown: Shutdown,
     reported_ms: u32,
 }
 
@@ -170,12 +169,17 @@ impl Radio {
             self.reported_ms = now_ms;
             self.report(now_ms, link, bad_frames);
         }
-        if let Some(since) = self.shutdown_ms {
+        let closed = CLOSED.load(Ordering::Acquire);
+        let orders = self.shutdown.step(now_ms, self.telemetry.supervisor, closed);
+        if orders.come_down {
+            // Said again until it is there: a full queue swallows it only for a moment.
+            let _ = self.commands.enqueue(Command::SwitchOff);
+        }
+        if orders.close_files {
             SHUTDOWN.store(true, Ordering::Release);
-            if CLOSED.load(Ordering::Acquire) || now_ms.wrapping_sub(since) > SHUTDOWN_MS {
-                self.shutdown_ms = None;
-                link.shut_down();
-            }
+        }
+        if orders.acknowledge {
+            link.shut_down();
         }
     }
 

@@ -8,20 +8,24 @@ use embassy_time::{Duration, Timer};
 use heapless::spsc::Consumer;
 use steady_firmware::eeprom::{Eeprom, Store};
 use steady_firmware::flight::Event;
-use steady_firmware::leds;
+use steady_firmware::ring::Colour;
 use steady_firmware::settings::Settings;
 use steady_firmware::storage::{Drain, FatCard, Logger, State, Status};
+use steady_firmware::{leds, ring};
 
 use super::shared::{
-    CARD, CARD_READY, CLOSED, DECKS, DEVICE, LOGGING, MICRO_SD, PLAN, SENSOR_FAILURE, SETTINGS, SHUTDOWN,
-    STORE_DONE, STORE_JOBS, TELEMETRY, say,
+    CARD, CARD_READY, CLOSED, DECKS, DEVICE, LED_RING, LOGGING, MICRO_SD, PLAN, SENSOR_FAILURE, SETTINGS,
+    SHUTDOWN, STORE_DONE, STORE_JOBS, TELEMETRY, say,
 };
 use crate::board::card::Card;
 use crate::board::led::{self, Led};
+use crate::board::ring::Ring;
 use crate::board::{stack, time};
 
 /// How often the card is looked after.
 const TICK: Duration = Duration::from_millis(2);
+/// Time between two pictures of the LED ring, ms.
+const RING_MS: u32 = 50;
 /// In the supervisor's information: armed.
 const ARMED: u16 = 1 << 1;
 
@@ -40,6 +44,7 @@ pub(crate) async fn run(
 ) {
     let mut logger: Option<&'static mut CardLogger> = None;
     let (mut settings, mut seen) = (settings, 0);
+    let (mut lights, mut lights_ms): (Option<Ring>, u32) = (None, 0);
     let mut told = Told { failure: 0, card: State::NoCard };
     loop {
         let now_ms = (time::now_us() / 1000) as u32;
@@ -57,7 +62,9 @@ pub(crate) async fn run(
             if PLAN.get() != Some(logger.config().plan) {
                 PLAN.set(logger.config().plan);
             }
-            told.card(&logger.status());
+            if told.card(&logger.status()) {
+                tell_config(logger);
+            }
         }
         let status = logger.as_ref().map_or_else(Status::default, |logger| logger.status());
         CARD.set(status);
@@ -77,6 +84,19 @@ pub(crate) async fn run(
         }
         told.failure();
         show(now_ms, status.state);
+        if lights.is_none() && DECKS.load(Ordering::Relaxed) & LED_RING != 0 {
+            say(format_args!("LED ring found"));
+            lights = Some(Ring::start());
+        }
+        if let Some(lights) = &mut lights
+            && now_ms.wrapping_sub(lights_ms) >= RING_MS
+        {
+            lights_ms = now_ms;
+            let telemetry = TELEMETRY.get().unwrap_or_default();
+            let colours = ring::show(now_ms, &telemetry, status.state);
+            lights.show(if settings.ring { &colours } else { &[Colour::BLACK; ring::LEDS] });
+            lights.set_headlights(settings.headlights);
+        }
         Timer::after(TICK).await;
     }
 }
@@ -111,10 +131,12 @@ impl Told {
         }
     }
 
-    fn card(&mut self, status: &Status) {
+    /// True when a card was found.
+    fn card(&mut self, status: &Status) -> bool {
         if status.state == self.card {
-            return;
+            return false;
         }
+        let found = self.card == State::NoCard && status.state == State::Ready;
         self.card = status.state;
         match (status.state, status.error) {
             (State::Logging, _) => say(format_args!("card: log {:02} begins", status.file_number)),
@@ -124,6 +146,18 @@ impl Told {
             (_, Some(error)) => say(format_args!("card: {}", error.text())),
             (_, None) => {}
         }
+        found
+    }
+}
+
+/// What is wrong with the card's `config.txt`.
+fn tell_config(logger: &CardLogger) {
+    if let Some(error) = logger.config_error() {
+        say(format_args!("card: config.txt is not used: {}", error.text()));
+    }
+    match logger.config().skipped {
+        0 => {}
+        lines => say(format_args!("card: {lines} lines of config.txt are not known and are skipped")),
     }
 }
 

@@ -56,9 +56,15 @@ pub trait Card {
     /// when there is no such file.
     fn read_config(&mut self, into: &mut [u8]) -> Result<Option<usize>, CardError>;
 
+    /// Looks for the first free name made of `base` and two digits: then creating the file is quick.
+    fn find_name(&mut self, base: &str) -> Result<(), CardError>;
+
     /// Creates a file of size zero with a name from `base` and the first free two digits, and
-    /// reserves room for it. Gives the digits.
+    /// reserves a little room for it. Gives the digits.
     fn create(&mut self, base: &str) -> Result<u8, CardError>;
+
+    /// Reserves some more room for the open file, in a few block writes; false once there is enough.
+    fn reserve_more(&mut self) -> Result<bool, CardError>;
 
     /// Writes blocks of the file, the first of them being block number `first` of the file.
     fn write(&mut self, first: u32, blocks: &[Block]) -> Result<(), CardError>;

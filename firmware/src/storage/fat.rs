@@ -1,9 +1,10 @@
 //! A card with FAT32.
 //!
 //! Mounting, listing and creating files are embedded-sdmmc's. Writing the stream is done here, on
-//! blocks: a file gets contiguous clusters reserved for many minutes when it is created, so that in
-//! flight there is nothing but writes of several blocks at once and, per commit, one write of the
-//! directory's block. No cluster is searched, no table is changed, and a write never needs a read.
+//! blocks: a file gets contiguous clusters, a few when it is created, so that its first records are
+//! safe in a moment, and in the next second enough for many minutes. In flight there is then nothing
+//! but writes of several blocks at once and, per commit, one write of the directory's block. No cluster
+//! is searched, no table is changed, and a write never needs a read.
 //!
 //! The order of writes keeps the file system usable after a power cut at any of them: the file
 //! exists, empty, before it owns clusters; its clusters are chained before the directory names the
@@ -19,10 +20,16 @@ use heapless::Vec;
 
 use super::card::{Block, Card, CardError};
 
-/// Reserved for a file at first, and again whenever that is used up.
+/// Reserved for a file before anything is written to it.
+const FIRST_BYTES: u32 = 256 << 10;
+/// Reserved ahead of what is written, bit by bit …
 const RESERVE_BYTES: u32 = 64 << 20;
+/// … and again when only this is left of it.
+const LOW_BYTES: u32 = 1 << 20;
 /// Less than this in one piece counts as full.
-const MIN_RUN_BYTES: u32 = 256 << 10;
+const MIN_RUN_BYTES: u32 = FIRST_BYTES;
+/// Clusters in one piece that are worth taking when a file grows.
+const MIN_RUN: u32 = 16;
 /// Pieces a file may have.
 const MAX_EXTENTS: usize = 64;
 /// Largest file: what every reader can open.
@@ -39,6 +46,8 @@ const SMALL_LETTERS: u8 = 0x08;
 /// Blocks that looking through a root directory may take.
 const MAX_READS: u32 = 20_000;
 const CONFIG_NAME: &str = "CONFIG.TXT";
+/// Names with two digits.
+const MAX_FILES: u8 = 100;
 
 /// Where things are on the card, in blocks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -171,6 +180,19 @@ struct Open {
     directory_at: u32,
     entry: usize,
     runs: Vec<Run, MAX_EXTENTS>,
+    /// One past the last block written.
+    written: u32,
+    /// Room is being reserved.
+    reserves: bool,
+    /// The card has no more to reserve: looking again would take seconds.
+    exhausted: bool,
+}
+
+impl Open {
+    /// Clusters it owns.
+    fn clusters(&self) -> u32 {
+        self.runs.iter().map(|run| run.count).sum()
+    }
 }
 
 /// What embedded-sdmmc may do on the card: nothing outside the partition, and not for ever. A damaged
@@ -256,6 +278,8 @@ pub struct FatCard<D> {
     open: Option<Open>,
     /// Where free clusters are looked for first.
     hint: u32,
+    /// Digits of the next file's name: those below are taken.
+    next_number: u8,
 }
 
 fn failed(error: embedded_sdmmc::Error<FencedError>) -> CardError {
@@ -269,7 +293,7 @@ fn failed(error: embedded_sdmmc::Error<FencedError>) -> CardError {
 impl<D: BlockDevice> FatCard<D> {
     /// A card that has not been looked at.
     pub fn new(device: D) -> Self {
-        Self { device, geometry: None, open: None, hint: FIRST_CLUSTER }
+        Self { device, geometry: None, open: None, hint: FIRST_CLUSTER, next_number: 0 }
     }
 
     /// The block device.
@@ -289,8 +313,9 @@ impl<D: BlockDevice> FatCard<D> {
         self.geometry.ok_or(CardError::Missing)
     }
 
-    /// Free clusters in one piece: the first piece of `wanted`, else the longest there is.
-    fn find_run(&self, wanted: u32) -> Result<Run, CardError> {
+    /// Free clusters in one piece: the first piece of `wanted`, else the longest there is, but not
+    /// fewer than `least`.
+    fn find_run(&self, wanted: u32, least: u32) -> Result<Run, CardError> {
         let g = self.geometry()?;
         let hint = if (FIRST_CLUSTER..g.end()).contains(&self.hint) { self.hint } else { FIRST_CLUSTER };
         let mut best = Run { first: 0, count: 0 };
@@ -303,7 +328,7 @@ impl<D: BlockDevice> FatCard<D> {
                 break;
             }
         }
-        if best.count < g.clusters_for(MIN_RUN_BYTES) { Err(CardError::Full) } else { Ok(best) }
+        if best.count < least { Err(CardError::Full) } else { Ok(best) }
     }
 
     fn find_run_between(&self, g: &Geometry, from: u32, to: u32, wanted: u32) -> Result<Run, CardError> {
@@ -358,9 +383,9 @@ impl<D: BlockDevice> FatCard<D> {
     }
 
     /// Chains a run of clusters, and links it to what was before it.
-    fn reserve(&mut self, wanted: u32, after: Option<u32>) -> Result<Run, CardError> {
+    fn reserve(&mut self, wanted: u32, least: u32, after: Option<u32>) -> Result<Run, CardError> {
         let g = self.geometry()?;
-        let mut run = self.find_run(wanted)?;
+        let mut run = self.find_run(wanted, least)?;
         run.count = run.count.min(wanted);
         let last = run.last();
         self.set_entries(&g, run.first, last, |c| if c == last { END_OF_CHAIN } else { c + 1 })?;
@@ -413,18 +438,20 @@ impl<D: BlockDevice> FatCard<D> {
         None
     }
 
-    /// Another run of clusters for the open file.
-    fn extend(&mut self) -> Result<(), CardError> {
-        let g = self.geometry()?;
+    /// So many more clusters for the open file, if they are in one piece; else fewer. Gives their number.
+    fn extend(&mut self, clusters: u32) -> Result<u32, CardError> {
         let before = self.open.as_ref().and_then(|o| o.runs.last()).map(|r| r.last());
         if self.open.as_ref().is_none_or(|o| o.runs.is_full()) {
             return Err(CardError::Full);
         }
-        let run = self.reserve(g.clusters_for(RESERVE_BYTES), before)?;
-        if let Some(open) = &mut self.open {
-            let _ = open.runs.push(run);
+        let run = self.reserve(clusters, MIN_RUN, before)?;
+        let Some(open) = &mut self.open else { return Err(CardError::Closed) };
+        match open.runs.last_mut() {
+            Some(last) if last.last() + 1 == run.first => last.count += run.count,
+            // There is room: checked above.
+            _ => _ = open.runs.push(run),
         }
-        Ok(())
+        Ok(run.count)
     }
 }
 
@@ -438,9 +465,10 @@ fn numbered<'n>(base: &str, number: u8, into: &'n mut [u8; 8]) -> Option<&'n str
 
 impl<D: BlockDevice> Card for FatCard<D> {
     fn mount(&mut self) -> Result<(), CardError> {
-        (self.geometry, self.open) = (None, None);
+        (self.geometry, self.open, self.next_number) = (None, None, 0);
         self.geometry = Some(Geometry::read(&self.device)?);
-        let run = self.find_run(self.geometry()?.clusters_for(MIN_RUN_BYTES))?;
+        let least = self.geometry()?.clusters_for(MIN_RUN_BYTES);
+        let run = self.find_run(least, least)?;
         self.hint = run.first;
         Ok(())
     }
@@ -465,12 +493,30 @@ impl<D: BlockDevice> Card for FatCard<D> {
         })
     }
 
+    fn find_name(&mut self, base: &str) -> Result<(), CardError> {
+        self.next_number = self.in_root(|manager, root| {
+            let mut text = [0; 8];
+            for number in 0..MAX_FILES {
+                let name = numbered(base, number, &mut text).ok_or(CardError::Names)?;
+                match manager.find_directory_entry(root, name) {
+                    Ok(_) => {}
+                    Err(embedded_sdmmc::Error::NotFound) => return Ok(number),
+                    Err(error) => return Err(failed(error)),
+                }
+            }
+            // Said when a file is wanted.
+            Ok(MAX_FILES)
+        })?;
+        Ok(())
+    }
+
     fn create(&mut self, base: &str) -> Result<u8, CardError> {
         let g = self.geometry()?;
         self.open = None;
+        let first = self.next_number;
         let (number, at, offset) = self.in_root(|manager, root| {
             let mut text = [0; 8];
-            for number in 0..100 {
+            for number in first..MAX_FILES {
                 let name = numbered(base, number, &mut text).ok_or(CardError::Names)?;
                 match manager.find_directory_entry(root, name) {
                     Ok(_) => continue,
@@ -484,7 +530,9 @@ impl<D: BlockDevice> Card for FatCard<D> {
             }
             Err(CardError::Names)
         })?;
-        let run = self.reserve(g.clusters_for(RESERVE_BYTES), None)?;
+        self.next_number = number + 1;
+        let first = g.clusters_for(FIRST_BYTES);
+        let run = self.reserve(first, first, None)?;
         self.forget_free_count(&g)?;
         let mut directory = Block::new();
         self.load(at, &mut directory)?;
@@ -495,8 +543,41 @@ impl<D: BlockDevice> Card for FatCard<D> {
         self.store(at, &directory)?;
         let mut runs = Vec::new();
         let _ = runs.push(run);
-        self.open = Some(Open { directory, directory_at: at, entry: offset, runs });
+        self.open = Some(Open {
+            directory,
+            directory_at: at,
+            entry: offset,
+            runs,
+            written: 0,
+            reserves: true,
+            exhausted: false,
+        });
         Ok(number)
+    }
+
+    fn reserve_more(&mut self) -> Result<bool, CardError> {
+        let g = self.geometry()?;
+        let hint = self.hint;
+        let Some(open) = &mut self.open else { return Ok(false) };
+        let ahead = (open.clusters() * g.blocks_per_cluster).saturating_sub(open.written);
+        open.reserves = ahead < if open.reserves { RESERVE_BYTES } else { LOW_BYTES } / 512;
+        if !open.reserves || open.exhausted {
+            return Ok(false);
+        }
+        // To the end of a block of the table: one block of each of its copies changes.
+        let clusters = (ENTRIES - hint % ENTRIES).max(g.clusters_for(MIN_RUN_BYTES));
+        let found = match self.extend(clusters) {
+            Err(CardError::Full) => 0,
+            other => other?,
+        };
+        // The longest piece is short: what there is must do. When it is used up the log ends, and that
+        // is said then.
+        if let Some(open) = &mut self.open
+            && found < clusters
+        {
+            open.exhausted = true;
+        }
+        Ok(found > 0)
     }
 
     fn write(&mut self, first: u32, mut blocks: &[Block]) -> Result<(), CardError> {
@@ -507,7 +588,7 @@ impl<D: BlockDevice> Card for FatCard<D> {
         }
         while !blocks.is_empty() {
             let Some((at, room)) = self.locate(&g, block) else {
-                self.extend()?;
+                self.extend(g.clusters_for(FIRST_BYTES))?;
                 continue;
             };
             let count = blocks.len().min(room as usize);
@@ -515,6 +596,9 @@ impl<D: BlockDevice> Card for FatCard<D> {
             self.device.write(now, BlockIdx(at)).map_err(|_| CardError::Device)?;
             blocks = rest;
             block += u32::try_from(count).unwrap_or(0);
+        }
+        if let Some(open) = &mut self.open {
+            open.written = open.written.max(block);
         }
         Ok(())
     }

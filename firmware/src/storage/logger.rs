@@ -6,10 +6,10 @@
 
 use steady_common::gains_record;
 use steady_common::transition::RECORD_SIZE;
-use steady_common::usdlog::{FILE_CRC, FIXED_FREQUENCY_ID, write};
+use steady_common::usdlog::{FILE_CRC, write};
 
 use super::card::{Block, Card, CardError};
-use super::config::{Config, MAX_BYTES};
+use super::config::{Config, ConfigError, MAX_BYTES};
 use super::queue::{Drain, Item};
 use super::status::{State, Status};
 use crate::toc;
@@ -90,6 +90,7 @@ impl Buffer {
 pub struct Logger<C> {
     card: C,
     config: Config,
+    config_error: Option<ConfigError>,
     status: Status,
     buffer: Buffer,
     crc: crc::Digest<'static, u32>,
@@ -114,6 +115,7 @@ impl<C: Card> Logger<C> {
         Self {
             card,
             config: Config::default(),
+            config_error: None,
             status: Status::default(),
             buffer: Buffer::new(),
             crc: FILE_CRC.digest(),
@@ -133,6 +135,12 @@ impl<C: Card> Logger<C> {
     #[must_use]
     pub fn config(&self) -> &Config {
         &self.config
+    }
+
+    /// Why the card's `config.txt` is not used, if it has one that is not.
+    #[must_use]
+    pub fn config_error(&self) -> Option<ConfigError> {
+        self.config_error
     }
 
     /// The card.
@@ -169,7 +177,8 @@ impl<C: Card> Logger<C> {
                 self.last_commit_ms = now_ms;
                 self.commit()
             } else {
-                Ok(())
+                // Between the commits, a little at a time.
+                self.card.reserve_more().map(|_| ())
             };
             self.settle(result);
         }
@@ -183,7 +192,8 @@ impl<C: Card> Logger<C> {
             return;
         }
         self.last_try_ms = Some(now_ms);
-        match self.card.mount().and_then(|()| self.read_config()) {
+        let mounted = self.card.mount().and_then(|()| self.read_config());
+        match mounted.and_then(|()| self.card.find_name(&self.config.base)) {
             Ok(()) => {
                 self.status.state = State::Ready;
             }
@@ -199,8 +209,10 @@ impl<C: Card> Logger<C> {
     fn read_config(&mut self) -> Result<(), CardError> {
         let mut bytes = [0; MAX_BYTES];
         let length = self.card.read_config(&mut bytes)?;
-        self.config =
-            length.and_then(|n| Config::parse(bytes.get(..n.min(MAX_BYTES))?).ok()).unwrap_or_default();
+        let file = length.and_then(|n| bytes.get(..n.min(MAX_BYTES)));
+        let parsed = file.map_or_else(|| Ok(Config::default()), Config::parse);
+        self.config_error = parsed.as_ref().err().copied();
+        self.config = parsed.unwrap_or_default();
         Ok(())
     }
 
@@ -219,13 +231,18 @@ impl<C: Card> Logger<C> {
             buffer.put_at(buffer.length, bytes);
             buffer.length += bytes.len();
         };
-        write::begin(&mut sink, 2 + u16::from(!plan.is_off()));
+        let count = |n: usize| u16::try_from(n).unwrap_or(0);
+        write::begin(&mut sink, 2 + count(plan.events().count()));
         write::transition_event(&mut sink);
         gains_record::event(&mut sink);
-        if !plan.is_off() {
-            let count = u16::try_from(plan.variables().len()).unwrap_or(0);
-            write::event(&mut sink, FIXED_FREQUENCY_ID, "fixedFrequency", count);
-            for log in plan.variables().iter().filter_map(|id| toc::log(*id)) {
+        for (trigger, variables) in plan.events() {
+            let payload = trigger.payload();
+            let total = variables.len() + usize::from(payload.is_some());
+            write::event(&mut sink, trigger.id(), trigger.name(), count(total));
+            if let Some((name, kind)) = payload {
+                write::variable(&mut sink, &[name], kind);
+            }
+            for log in variables.iter().filter_map(|id| toc::log(*id)) {
                 write::variable(&mut sink, &[log.group, ".", log.name], log.kind);
             }
         }

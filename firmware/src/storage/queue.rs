@@ -6,15 +6,16 @@ use heapless::spsc::{Consumer, Producer};
 use steady_common::bytes::Writer;
 use steady_common::gains_record::GainsRecord;
 use steady_common::transition::Transition;
-use steady_common::usdlog::{FIXED_FREQUENCY_ID, write::record_prefix};
+use steady_common::usdlog::write::record_prefix;
 
-use super::config::{MAX_VARIABLES, Plan};
+use super::config::{MAX_VARIABLES, Plan, Trigger};
+use crate::telemetry::Telemetry;
 use crate::toc::{self, View};
 
-/// Bytes of the extra event's longest record.
-const MAX_EXTRA: usize = 10 + 4 * MAX_VARIABLES;
+/// Bytes of the longest record of an extra event: prefix, payload, variables.
+const MAX_EXTRA: usize = 10 + 1 + 4 * MAX_VARIABLES;
 
-/// A record of the extra event, as it goes into the file.
+/// A record of an extra event, as it goes into the file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Extra {
     bytes: [u8; MAX_EXTRA],
@@ -35,7 +36,7 @@ impl Extra {
 pub enum Item {
     /// A control step.
     Transition(Transition),
-    /// A record of the extra event.
+    /// A record of an extra event.
     Extra(Extra),
     /// The gains that fly from now on.
     Gains(GainsRecord),
@@ -135,37 +136,78 @@ impl<'a> Drain<'a> {
     }
 }
 
-/// Makes records of the extra event at its period.
+/// Makes the records of the extra events.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Sampler {
     plan: Plan,
     next_us: u64,
+    seen: Option<Seen>,
+}
+
+/// How often things had happened when the sampler last looked.
+#[derive(Clone, Copy, Debug, Default)]
+struct Seen {
+    steps: u32,
+    positions: u32,
+    poses: u32,
+    readings: u32,
+}
+
+impl Seen {
+    fn of(telemetry: &Telemetry) -> Self {
+        Self {
+            steps: telemetry.timing.steps,
+            positions: telemetry.mocap_frames.wrapping_sub(telemetry.mocap_poses),
+            poses: telemetry.mocap_poses,
+            readings: telemetry.barometer_readings,
+        }
+    }
 }
 
 impl Sampler {
     /// For a plan.
     #[must_use]
     pub fn new(plan: Plan) -> Self {
-        Self { plan, next_us: 0 }
+        Self { plan, ..Self::default() }
     }
 
-    /// The record that is due, if one is. To be called in every flight step.
-    pub fn sample(&mut self, view: &View<'_>) -> Option<Item> {
+    /// Hands over the records that are due. To be called in every flight step.
+    pub fn sample(&mut self, view: &View<'_>, mut push: impl FnMut(Item)) {
         let now_us = view.telemetry.time_us;
-        if self.plan.is_off() || now_us < self.next_us {
-            return None;
+        let now = Seen::of(view.telemetry);
+        let before = self.seen.replace(now).unwrap_or(now);
+        let timer = now_us >= self.next_us;
+        if timer {
+            let period_us = 1000 * u64::from(self.plan.period_ms);
+            self.next_us = if self.next_us + period_us > now_us { self.next_us } else { now_us } + period_us;
         }
-        let period_us = 1000 * u64::from(self.plan.period_ms);
-        self.next_us = if self.next_us + period_us > now_us { self.next_us } else { now_us } + period_us;
-        let mut bytes = [0; MAX_EXTRA];
-        let mut w = Writer::new(&mut bytes);
-        w.put(&record_prefix(FIXED_FREQUENCY_ID, now_us));
-        for id in self.plan.variables() {
-            if let Some(log) = toc::log(*id) {
-                (log.get)(view).write(&mut w);
+        for (trigger, variables) in self.plan.events() {
+            let due = match trigger {
+                Trigger::FixedFrequency => timer,
+                Trigger::Position => now.positions != before.positions,
+                Trigger::Pose => now.poses != before.poses,
+                Trigger::Gyroscope | Trigger::Acceleration => now.steps != before.steps,
+                Trigger::Barometer => now.readings != before.readings,
+            };
+            if due && let Some(extra) = record(trigger, variables, view) {
+                push(Item::Extra(extra));
             }
         }
-        let length = u8::try_from(w.len()?).ok()?;
-        Some(Item::Extra(Extra { bytes, length }))
     }
+}
+
+fn record(trigger: Trigger, variables: &[u16], view: &View<'_>) -> Option<Extra> {
+    let mut bytes = [0; MAX_EXTRA];
+    let mut w = Writer::new(&mut bytes);
+    w.put(&record_prefix(trigger.id(), view.telemetry.time_us));
+    if trigger.payload().is_some() {
+        w.put(&[0]);
+    }
+    for id in variables {
+        if let Some(log) = toc::log(*id) {
+            (log.get)(view).write(&mut w);
+        }
+    }
+    let length = u8::try_from(w.len()?).ok()?;
+    Some(Extra { bytes, length })
 }

@@ -142,6 +142,21 @@ logs! {
         "y": F32 = t!(t => t.accelerometer.y / GRAVITY);
         "z": F32 = t!(t => t.accelerometer.z / GRAVITY);
     }
+    "baro" {
+        "asl": F32 = t!(t => t.barometer.altitude_m());
+        "temp": F32 = t!(t => t.barometer.temperature);
+        "pressure": F32 = t!(t => t.barometer.pressure * 0.01);
+    }
+    // What motion capture last said.
+    "locSrv" {
+        "x": F32 = t!(t => t.mocap_position.x);
+        "y": F32 = t!(t => t.mocap_position.y);
+        "z": F32 = t!(t => t.mocap_position.z);
+        "qx": F32 = t!(t => t.mocap_attitude.x);
+        "qy": F32 = t!(t => t.mocap_attitude.y);
+        "qz": F32 = t!(t => t.mocap_attitude.z);
+        "qw": F32 = t!(t => t.mocap_attitude.w);
+    }
     // Clients wait for these to become small before they fly.
     "kalman" {
         "varPX": F32 = t!(t => t.position_std.x * t.position_std.x);

@@ -299,6 +299,9 @@ pub const PARAMS: &[Param] = &[
     },
     switch!("usd", "logging", false, logging),
     fixed!("usd", "canLog", U8, |v: &View<'_>| u8::from(v.device.storage.can_log)),
+    // Off, or the drone's state: the official firmware's other effects are not there.
+    switch!("ring", "effect", true, ring),
+    switch!("ring", "headlightEnable", false, headlights),
     fixed!("deck", "bcUSD", U8, |v: &View<'_>| u8::from(v.device.micro_sd_deck)),
     fixed!("deck", "bcLedRing", U8, |v: &View<'_>| u8::from(v.device.led_ring_deck)),
     fixed!("system", "selftestPassed", U8, |v: &View<'_>| u8::from(v.device.self_test_passed)),

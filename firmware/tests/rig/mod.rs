@@ -39,6 +39,8 @@ pub(crate) struct Rig {
     pub(crate) card_ready: bool,
     /// Added to what the accelerometer feels, m/s².
     pub(crate) imu_error: Vec3,
+    /// Part of their power that the motors still give.
+    pub(crate) motor_health: [f32; 4],
     /// Another force on the body, N.
     pub(crate) push_n: Vec3,
     pub(crate) samples: Vec<Sample>,
@@ -71,6 +73,7 @@ impl Rig {
             healthy: true,
             card_ready: true,
             imu_error: Vec3::ZERO,
+            motor_health: [1.0; 4],
             push_n: Vec3::ZERO,
             samples: Vec::new(),
             records: Vec::new(),
@@ -145,6 +148,7 @@ impl Rig {
             battery_v: self.battery_v.unwrap_or(self.drone.battery().voltage_v),
             healthy: self.healthy,
             card_ready: self.card_ready,
+            barometer: None,
         };
         let output = self.flight.step(self.now_us, &sensors, &self.settings);
         self.events.extend(output.event);
@@ -163,7 +167,11 @@ impl Rig {
             }
             self.records.push(record);
         }
-        self.drone.step_pwm(&self.params, output.pwm, self.push_n);
+        let mut given = output.pwm;
+        for (given, health) in given.iter_mut().zip(self.motor_health) {
+            *given = (f32::from(*given) * health) as u16;
+        }
+        self.drone.step_pwm(&self.params, given, self.push_n);
     }
 
     pub(crate) fn run(&mut self, seconds: f32) {

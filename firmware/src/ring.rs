@@ -1,0 +1,177 @@
+//! The LED-ring deck: twelve coloured LEDs in a chain, and what they say.
+//!
+//! | ring | means |
+//! |---|---|
+//! | red, blinking | something stands against arming |
+//! | green, blinking, as many LEDs as the battery is full | may be armed |
+//! | green | armed |
+//! | white | in the air |
+//! | yellow, blinking | levelling out or descending by itself |
+//! | violet, blinking | the guard has taken gains out of flight |
+//! | red | crashed or locked |
+//! | every second LED red, fast | the battery is low |
+//! | first LED blue | a log is being written |
+
+use steady_common::supervisor::State;
+use steady_common::{guard, math};
+
+use crate::leds::{LOW_BATTERY_V, blink};
+use crate::storage;
+use crate::telemetry::Telemetry;
+
+/// LEDs in the ring.
+pub const LEDS: usize = 12;
+/// Bits of one LED's colour.
+const BITS: usize = 24;
+/// Pulses that set the ring: a bit each, and one of no length that leaves the line low.
+pub const PULSES: usize = LEDS * BITS + 1;
+/// Period of a bit, counts of 84 MHz: 1.25 µs.
+pub const BIT_PERIOD: u16 = 105;
+/// High time of a 0 and of a 1, counts.
+const ZERO: u16 = 29;
+const ONE: u16 = 75;
+/// Brightest light used, of 255: a ring of full white draws more current than the motors leave.
+const BRIGHT: u8 = 40;
+
+/// A colour.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Colour {
+    /// Red.
+    pub red: u8,
+    /// Green.
+    pub green: u8,
+    /// Blue.
+    pub blue: u8,
+}
+
+impl Colour {
+    /// Off.
+    pub const BLACK: Self = Self::new(0, 0, 0);
+    const RED: Self = Self::new(BRIGHT, 0, 0);
+    const GREEN: Self = Self::new(0, BRIGHT, 0);
+    const BLUE: Self = Self::new(0, 0, BRIGHT);
+    const YELLOW: Self = Self::new(BRIGHT, BRIGHT / 2, 0);
+    const VIOLET: Self = Self::new(BRIGHT, 0, BRIGHT);
+    const WHITE: Self = Self::new(BRIGHT / 2, BRIGHT / 2, BRIGHT / 2);
+
+    const fn new(red: u8, green: u8, blue: u8) -> Self {
+        Self { red, green, blue }
+    }
+
+    /// As the chain wants it: green, red, blue, highest bit first.
+    fn bits(self) -> u32 {
+        u32::from_be_bytes([0, self.green, self.red, self.blue])
+    }
+}
+
+/// What to show at a moment.
+#[must_use]
+pub fn show(now_ms: u32, telemetry: &Telemetry, card: storage::State) -> [Colour; LEDS] {
+    let state = telemetry.supervisor;
+    let blinking = |colour, period| if blink(now_ms, period) { colour } else { Colour::BLACK };
+    let tripped = matches!(telemetry.guard, guard::Status::Tripped(_));
+    let mut lit = LEDS;
+    let colour = match state {
+        State::Crashed | State::Locked | State::FreeFall => Colour::RED,
+        State::LevelOut | State::Descending if tripped => blinking(Colour::VIOLET, 300),
+        State::LevelOut | State::Descending => blinking(Colour::YELLOW, 300),
+        State::Flying => Colour::WHITE,
+        State::Arming | State::ReadyToFly | State::Landed => Colour::GREEN,
+        State::PreFlightPassed => {
+            lit = battery_leds(telemetry.battery_v);
+            blinking(Colour::GREEN, 1000)
+        }
+        State::NotInitialised | State::PreFlightFailed | State::Reset => blinking(Colour::RED, 500),
+    };
+    let low = telemetry.battery_v < LOW_BATTERY_V && blink(now_ms, 200);
+    core::array::from_fn(|led| {
+        if led == 0 && card == storage::State::Logging {
+            Colour::BLUE
+        } else if low && led % 2 == 1 {
+            Colour::RED
+        } else if led < lit {
+            colour
+        } else {
+            Colour::BLACK
+        }
+    })
+}
+
+/// As many LEDs as the battery is full, one at least.
+#[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "bounded by the clamp")]
+fn battery_leds(volts: f32) -> usize {
+    math::clamp((volts - 3.5) * (LEDS as f32 / 0.7) + 0.5, 1.0, LEDS as f32) as usize
+}
+
+/// The lengths of the pulses that set the ring, in counts.
+pub fn pulses(colours: &[Colour; LEDS], into: &mut [u16; PULSES]) {
+    let bits = colours.iter().flat_map(|colour| {
+        let word = colour.bits();
+        (0..BITS).rev().map(move |bit| if word >> bit & 1 == 1 { ONE } else { ZERO })
+    });
+    into.iter_mut().zip(bits.chain(core::iter::once(0))).for_each(|(to, pulse)| *to = pulse);
+}
+
+#[cfg(test)]
+mod tests {
+    extern crate std;
+    use std::collections::BTreeSet;
+    use std::vec::Vec;
+
+    use super::*;
+
+    #[test]
+    fn colours_go_out_green_first_and_highest_bit_first() {
+        let mut colours = [Colour::BLACK; LEDS];
+        colours[0] = Colour::new(0b1000_0000, 0b0000_0001, 0b1010_0000);
+        let mut out = [7; PULSES];
+        pulses(&colours, &mut out);
+        let bits: Vec<u8> = out[..BITS].iter().map(|p| u8::from(*p == ONE)).collect();
+        assert_eq!(bits, [0, 0, 0, 0, 0, 0, 0, 1, 1, 0, 0, 0, 0, 0, 0, 0, 1, 0, 1, 0, 0, 0, 0, 0]);
+        assert!(out[BITS..LEDS * BITS].iter().all(|p| *p == ZERO));
+        assert_eq!(out[LEDS * BITS], 0, "the line stays low");
+    }
+
+    fn seen(state: State, change: fn(&mut Telemetry), card: storage::State) -> BTreeSet<[u8; 3]> {
+        let mut telemetry = Telemetry { supervisor: state, battery_v: 4.2, ..Telemetry::default() };
+        change(&mut telemetry);
+        let all = (0..2000).flat_map(|now| show(now, &telemetry, card));
+        all.filter(|c| *c != Colour::BLACK).map(|c| [c.red, c.green, c.blue]).collect()
+    }
+
+    #[test]
+    fn every_state_has_its_colour_and_none_is_bright() {
+        let ready = storage::State::Ready;
+        let mut colours = Vec::new();
+        for state in State::ALL {
+            let seen = seen(state, |_| (), ready);
+            assert_eq!(seen.len(), 1, "{}", state.name());
+            let colour = *seen.first().unwrap();
+            assert!(colour.iter().all(|part| *part <= BRIGHT));
+            colours.push((state, colour));
+        }
+        let of = |state| colours.iter().find(|(s, _)| *s == state).unwrap().1;
+        assert_ne!(of(State::Flying), of(State::ReadyToFly));
+        assert_ne!(of(State::Flying), of(State::Descending));
+        assert_ne!(of(State::Crashed), of(State::PreFlightPassed));
+        let tripped: fn(&mut Telemetry) = |t| t.guard = guard::Status::Tripped(guard::Trip::Tilt);
+        assert_ne!(seen(State::Descending, tripped, ready), seen(State::Descending, |_| (), ready));
+    }
+
+    #[test]
+    fn battery_and_log_are_seen_in_every_state() {
+        for state in State::ALL {
+            let logging = seen(state, |_| (), storage::State::Logging);
+            assert!(logging.contains(&[0, 0, BRIGHT]), "{}", state.name());
+            let low = seen(state, |t| t.battery_v = 3.0, storage::State::Ready);
+            assert!(low.contains(&[BRIGHT, 0, 0]), "{}", state.name());
+        }
+        let lit = |volts| {
+            let telemetry =
+                Telemetry { supervisor: State::PreFlightPassed, battery_v: volts, ..Telemetry::default() };
+            let colours = show(0, &telemetry, storage::State::Ready);
+            colours.iter().filter(|c| **c != Colour::BLACK).count()
+        };
+        assert_eq!([lit(4.2), lit(3.85), lit(3.5)], [12, 6, 1]);
+    }
+}
