@@ -142,6 +142,8 @@ impl Estimator {
     ///
     /// # Errors
     /// When the filter has diverged; the caller resets it with [`Estimator::new`].
+    // Never inlined, so that its work can be counted in the image.
+    #[inline(never)]
     pub fn tick(
         &mut self,
         now_ms: u32,
@@ -159,6 +161,7 @@ impl Estimator {
         if elapsed > 0 {
             self.add_process_noise(elapsed as f32 * 1e-3);
             self.last_noise_ms = now_ms;
+            self.tidy();
         }
         self.rates = imu.gyro;
         self.gathered.accelerometer += imu.accelerometer;
@@ -215,7 +218,6 @@ impl Estimator {
         self.velocity += (felt - w.cross(v) - up * GRAVITY) * dt;
         let turned = self.attitude.integrate_body_rate(w, dt);
         self.attitude = if flying { turned } else { blend(turned, self.start_attitude, GROUND_REVERSION) };
-        self.tidy();
     }
 
     fn add_process_noise(&mut self, dt: f32) {
@@ -230,7 +232,6 @@ impl Estimator {
                 *p += q;
             }
         }
-        self.tidy();
     }
 
     fn correct(&mut self, mocap: &Mocap) {
@@ -253,6 +254,8 @@ impl Estimator {
                 self.scalar_update(8, error.z - self.attitude_error.z, std);
             }
         }
+        // Once for all of them: each leaves the covariance symmetric but for rounding.
+        self.tidy();
     }
 
     /// Corrects by a measurement of state number `index` that is `error` away from the estimate.
@@ -271,7 +274,6 @@ impl Estimator {
         self.position += Vec3::new(x, y, z);
         self.velocity += Vec3::new(u, v, w);
         self.attitude_error += Vec3::new(a, b, c);
-        self.tidy();
     }
 
     /// Moves the attitude error into the quaternion and turns the covariance along.

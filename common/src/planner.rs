@@ -143,6 +143,14 @@ impl Memory {
         Ok(())
     }
 
+    /// The duration of the poly4d piece at an offset, s, `None` if it is not one that can be flown.
+    #[must_use]
+    pub fn duration(&self, offset: usize) -> Option<f32> {
+        let last = offset.checked_add(PIECE_LEN - size_of::<f32>())?;
+        let duration = Reader::new(self.0.get(last..)?).f32()?;
+        (duration > 0.0 && duration <= MAX_DURATION).then_some(duration)
+    }
+
     /// The poly4d piece at an offset, `None` if it is not one that can be flown.
     #[must_use]
     pub fn piece(&self, offset: usize) -> Option<Piece> {
@@ -151,9 +159,9 @@ impl Memory {
         for c in axes.iter_mut().flatten() {
             *c = r.f32()?;
         }
-        let duration = r.f32()?;
         let finite = axes.iter().flatten().all(|c| c.is_finite());
-        (finite && duration > 0.0 && duration <= MAX_DURATION).then_some(Piece { duration, axes })
+        let duration = self.duration(offset).filter(|_| finite)?;
+        Some(Piece { duration, axes })
     }
 }
 
@@ -162,6 +170,12 @@ impl Memory {
 struct Definition {
     offset: u16,
     pieces: u8,
+}
+
+impl Definition {
+    fn offset_of(self, number: u8) -> usize {
+        usize::from(self.offset) + usize::from(number) * PIECE_LEN
+    }
 }
 
 /// A trajectory being flown.
@@ -384,23 +398,25 @@ impl Planner {
     }
 
     fn piece(&self, definition: Definition, number: u8) -> Option<Piece> {
-        self.memory.piece(usize::from(definition.offset) + usize::from(number) * PIECE_LEN)
+        self.memory.piece(definition.offset_of(number))
     }
 
     /// The reference `elapsed` seconds into a run.
     fn run_at(&self, run: &Run, elapsed: f32) -> Reference {
         let along = math::clamp(elapsed / run.time_scale, 0.0, run.total_s);
         let t = if run.reversed { run.total_s - along } else { along };
-        let mut start = 0.0;
-        let mut reference = Reference::default();
+        // Only durations on the way to the piece: reading whole pieces took most of a control step.
+        let (mut start, mut found) = (0.0, None);
         for number in 0..run.definition.pieces {
-            let Some(piece) = self.piece(run.definition, number) else { break };
-            reference = piece.at(t - start);
-            start += piece.duration;
+            let Some(duration) = self.memory.duration(run.definition.offset_of(number)) else { break };
+            found = Some((number, t - start));
+            start += duration;
             if t <= start {
                 break;
             }
         }
+        let reference =
+            found.and_then(|(number, t)| Some(self.piece(run.definition, number)?.at(t))).unwrap_or_default();
         let speed = if run.reversed { -1.0 } else { 1.0 } / run.time_scale;
         Reference {
             position: turned(reference.position, run.turn) + run.shift,

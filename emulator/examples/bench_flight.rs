@@ -50,5 +50,13 @@ fn main() -> Result<()> {
         "BENCH\tflight executor, worst run\t{}\tcycles\tmean\t{:.0}\t-",
         s.flight.cycles_worst, s.flight.cycles_mean
     );
+    for (name, effort, limit) in
+        [("law and mixer", &s.control_step, 6000), ("estimator", &s.estimator, 30_000)]
+    {
+        println!(
+            "BENCH\t{name}, worst call (estimate)\t{}\tcycles\tmean\t{:.0}\t<={limit}",
+            effort.cycles_worst, effort.cycles_mean
+        );
+    }
     Ok(())
 }

@@ -109,6 +109,12 @@ impl Image {
         (address - start < *len).then_some((name, address - start))
     }
 
+    /// Where the function of this name begins.
+    #[must_use]
+    pub fn address_of(&self, function: &str) -> Option<u32> {
+        self.functions.iter().find(|(_, _, name)| name == function).map(|(start, ..)| *start)
+    }
+
     /// An address as a person wants to read it.
     #[must_use]
     pub fn place(&self, address: u32) -> String {

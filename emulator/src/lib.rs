@@ -21,6 +21,7 @@ pub mod plant;
 pub mod scene;
 pub mod sdimage;
 pub mod session;
+pub mod setting;
 pub mod summary;
 pub mod trace;
 

@@ -34,6 +34,8 @@ pub struct HandlerStats {
     pub cycles: u64,
     /// Cycles of the longest run.
     pub longest: u64,
+    /// When the longest run ended, ticks.
+    pub longest_at: u64,
     /// Instructions of the longest run, by instructions.
     pub most_instructions: u64,
 }
@@ -419,6 +421,7 @@ impl Machine {
     }
 
     fn account(&mut self, instructions: u64, cycles: u64) {
+        let now = self.look().now;
         let Some(running) = self.running.pop() else { return };
         let (all_instructions, all_cycles) = (instructions - running.instructions, cycles - running.cycles);
         let own_instructions = all_instructions - running.nested_instructions;
@@ -427,7 +430,9 @@ impl Machine {
             stats.runs += 1;
             stats.instructions += own_instructions;
             stats.cycles += own_cycles;
-            stats.longest = stats.longest.max(own_cycles);
+            if own_cycles > stats.longest {
+                (stats.longest, stats.longest_at) = (own_cycles, now);
+            }
             stats.most_instructions = stats.most_instructions.max(own_instructions);
         }
         if let Some(outer) = self.running.last_mut() {

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use anyhow::{Context, Result, bail, ensure};
 use steady_common::commander::{HighLevel, Pace};
-use steady_common::crtp::{Packet, Port, high_level, memory, supervisor};
+use steady_common::crtp::{Packet, Port, high_level, memory, param, supervisor};
 use steady_common::planner::{PIECE_LEN, Planner};
 use steady_common::trajectory::Piece;
 use steady_common::{Reference, State, Trajectory};
@@ -12,6 +12,7 @@ use steady_common::{Reference, State, Trajectory};
 use crate::board::Board;
 use crate::cortex::unicorn::Memory;
 use crate::ground::{Dongle, Ground};
+use crate::setting::Setting;
 
 /// Height of the flights, m.
 const HEIGHT_M: f32 = 1.0;
@@ -138,6 +139,8 @@ fn piece_bytes(pieces: &[Piece]) -> Vec<u8> {
 pub enum Phase {
     /// Waits until the drone may be armed.
     Wait,
+    /// Sets a parameter: which of them, tried as which type.
+    Set(usize, usize),
     /// Looks for the trajectory memory.
     FindMemory(u8),
     /// Uploads the trajectory, from this byte on.
@@ -190,6 +193,7 @@ pub struct Mission {
     bytes: Vec<u8>,
     pieces: u8,
     memory_id: u8,
+    settings: Vec<Setting>,
     /// Where it is, since when.
     pub phase: Phase,
     since_us: u64,
@@ -222,6 +226,7 @@ impl Mission {
             bytes: piece_bytes(&pieces),
             pieces: pieces.len() as u8,
             memory_id: 0,
+            settings: Vec::new(),
             phase: Phase::Wait,
             since_us: 0,
             now_us: 0,
@@ -246,6 +251,13 @@ impl Mission {
     #[must_use]
     pub fn holding(mut self, seconds: f32) -> Self {
         self.hold_us = (seconds.max(1.0) * 1e6) as u64;
+        self
+    }
+
+    /// The same with parameters set before the drone is armed.
+    #[must_use]
+    pub fn with_settings(mut self, settings: Vec<Setting>) -> Self {
+        self.settings = settings;
         self
     }
 
@@ -318,6 +330,18 @@ impl Mission {
     fn speak(&mut self, now_us: u64, board: &mut Board) {
         let waited = now_us - self.since_us;
         match self.phase {
+            Phase::Set(index, attempt) => {
+                let setting = self.settings.get(index);
+                match (setting.and_then(|s| s.packet(attempt)), setting) {
+                    (Some(packet), _) => self.ask(packet, now_us),
+                    (None, Some(setting)) => {
+                        let why =
+                            format!("the drone does not take {setting}: no such parameter, or no such value");
+                        self.fail(why, now_us);
+                    }
+                    (None, None) => self.go(self.prepared(), now_us),
+                }
+            }
             Phase::FindMemory(id) => self.ask(memory::Request::Info(id).encode(), now_us),
             Phase::Upload(at) => {
                 let end = (at + memory::MAX_READ).min(self.bytes.len());
@@ -361,6 +385,11 @@ impl Mission {
         }
     }
 
+    /// What follows when all parameters are set.
+    fn prepared(&self) -> Phase {
+        if self.bytes.is_empty() { Phase::Arm } else { Phase::FindMemory(0) }
+    }
+
     fn task_us(&self) -> u64 {
         match &self.task {
             Task::FigureEight => (Trajectory::FIGURE_EIGHT.duration() * 1e6) as u64 + self.hold_us,
@@ -381,8 +410,7 @@ impl Mission {
                 Ok(supervisor::Reply::Bitfield(info)) => {
                     self.info = info;
                     if self.phase == Phase::Wait && info & 1 != 0 {
-                        let next = if self.bytes.is_empty() { Phase::Arm } else { Phase::FindMemory(0) };
-                        self.go(next, now_us);
+                        self.go(Phase::Set(0, 0), now_us);
                     } else if self.phase == Phase::Armed && info & 0b1000 != 0 {
                         self.go(Phase::TakeOff, now_us);
                     }
@@ -394,6 +422,15 @@ impl Mission {
                 },
                 _ => {}
             },
+            Some(Port::Param) => {
+                if let (Phase::Set(index, attempt), Ok(param::Reply::SetByName { group, name, error })) =
+                    (self.phase, param::Reply::decode(packet))
+                    && self.settings.get(index).is_some_and(|s| s.is(group, name))
+                {
+                    let next = if error == 0 { (index + 1, 0) } else { (index, attempt + 1) };
+                    self.go(Phase::Set(next.0, next.1), now_us);
+                }
+            }
             Some(Port::Memory) => match (self.phase, memory::Reply::decode(packet)) {
                 (Phase::FindMemory(wanted), Ok(memory::Reply::Info { id, kind, .. })) if id == wanted => {
                     if memory::Kind::from_byte(kind) == Some(memory::Kind::Trajectory) {

@@ -26,6 +26,15 @@ use crate::trace::{Texts, Trace};
 /// How often the firmware's output is collected.
 const SLICE: u64 = 10 * TICKS_PER_MS;
 
+/// Functions of the image whose work is counted: the control step (law and mixer), the estimator's step
+/// (prediction and correction), and the whole flight step, a thousand times a second. The firmware keeps
+/// them whole.
+pub const METERED: [&str; 3] = [
+    "<steady_firmware::flight::pilots::Pilots>::fly",
+    "<steady_common::estimator::Estimator>::tick",
+    "<steady_firmware::flight::Flight>::step",
+];
+
 /// What a session starts with.
 pub struct Setup {
     /// The firmware.
@@ -113,6 +122,8 @@ impl Session {
                 flash::program(memory.flash, (address - map::FLASH) as usize, bytes);
             }
         }
+        // A function that the image does not have is never counted: no address is odd.
+        board.meter(&METERED.map(|name| setup.image.address_of(name).unwrap_or(1)));
         if setup.profile {
             board.profile = Some(vec![(0, 0); map::FLASH_LEN / 2]);
         }

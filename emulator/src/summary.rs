@@ -35,7 +35,7 @@ pub struct Tracking {
     pub hover_height_error_m: f64,
 }
 
-/// What one executor took of the processor.
+/// What one executor, or one function with all it calls, took of the processor.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 pub struct Effort {
     /// How often it was entered.
@@ -48,6 +48,8 @@ pub struct Effort {
     pub cycles_mean: f64,
     /// Cycles of the longest run (an estimate).
     pub cycles_worst: u64,
+    /// When the longest run ended, s.
+    pub worst_at_s: Option<f64>,
 }
 
 /// A log file on the card.
@@ -102,6 +104,12 @@ pub struct Summary {
     pub flight: Effort,
     /// Radio executor.
     pub radio: Effort,
+    /// Control step: law and mixer.
+    pub control_step: Effort,
+    /// Estimator's step: prediction and correction.
+    pub estimator: Effort,
+    /// Flight step: both and everything around them, a thousand times a second.
+    pub flight_step: Effort,
     /// Deepest nesting of exceptions.
     pub deepest_nesting: usize,
     /// Shortest time left when the watchdog was fed, ms.
@@ -164,6 +172,9 @@ impl Summary {
             cpu_load: session.flight_load().unwrap_or(busy / (busy + board.effort.asleep as f64)),
             flight: effort(session, FLIGHT_EXCEPTION),
             radio: effort(session, RADIO_EXCEPTION),
+            control_step: function(session, 0),
+            estimator: function(session, 1),
+            flight_step: function(session, 2),
             deepest_nesting: board.nvic.deepest,
             watchdog_margin_ms: board.watchdog.closest.map(|ticks| seconds(ticks) * 1e3),
             resets: session.machine.resets.iter().map(|(t, c)| (seconds(*t), format!("{c:?}"))).collect(),
@@ -199,6 +210,21 @@ fn effort(session: &Session, exception: usize) -> Effort {
         instructions_most: stats.most_instructions,
         cycles_mean: stats.cycles as f64 / runs,
         cycles_worst: stats.longest,
+        worst_at_s: Some(stats.longest_at as f64 / 168e6),
+    }
+}
+
+/// What a metered function took.
+fn function(session: &Session, index: usize) -> Effort {
+    let work = session.machine.look().meters.work(index);
+    let calls = work.calls.max(1) as f64;
+    Effort {
+        runs: work.calls,
+        instructions_mean: work.instructions as f64 / calls,
+        instructions_most: work.most_instructions,
+        cycles_mean: work.cycles as f64 / calls,
+        cycles_worst: work.most_cycles,
+        worst_at_s: None,
     }
 }
 

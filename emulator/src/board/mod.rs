@@ -3,6 +3,7 @@
 pub mod bootloader;
 pub mod card;
 pub mod eeprom;
+pub mod meter;
 pub mod nrf;
 pub mod ring;
 pub mod sensors;
@@ -28,6 +29,7 @@ use crate::cortex::unicorn::{Bus, Masks, Memory};
 use crate::outside::Outside;
 use card::Card;
 use eeprom::Eeprom;
+use meter::Meters;
 use nrf::{Ack, Nrf};
 use ring::LedRing;
 use sensors::Sensors;
@@ -167,6 +169,8 @@ pub struct Board {
     pub profile: Option<Vec<(u64, u64)>>,
     /// What the core has done.
     pub effort: Effort,
+    /// What single functions have done.
+    pub meters: Meters,
     /// The event register that WFE waits for.
     pub event: bool,
     /// Why the machine stops.
@@ -223,6 +227,7 @@ impl Board {
             block_address: 0,
             profile: None,
             effort: Effort::default(),
+            meters: Meters::default(),
             event: false,
             stop: None,
             nvic: Nvic::default(),
@@ -292,6 +297,12 @@ impl Board {
         self.nrf.stm_was_reset();
     }
 
+    /// Counts the work of the functions that begin at these addresses.
+    pub fn meter(&mut self, functions: &[u32]) {
+        self.costs.mark(functions);
+        self.meters = Meters::new(functions.len());
+    }
+
     /// Forgets the costs of code in flash: it has changed.
     pub fn forget_costs(&mut self) {
         self.costs.clear();
@@ -341,6 +352,9 @@ impl Board {
         {
             entry.0 += u64::from(cost.instructions);
             entry.1 += cycles;
+        }
+        if !self.meters.is_idle() {
+            self.meters.charge(self.nvic.depth(), u64::from(cost.instructions), cycles);
         }
         self.charge(cycles);
     }
@@ -839,6 +853,12 @@ impl Bus for Board {
         if cost.uses_fpu && !self.system.has_fpu() {
             self.refuse(Stop::FpuOff);
             return true;
+        }
+        if !self.meters.is_idle() {
+            self.meters.block(address, self.nvic.depth());
+        }
+        if cost.function > 0 {
+            self.meters.enter(usize::from(cost.function) - 1, masks().link & !1, self.nvic.depth());
         }
         self.block_address = address;
         self.running = Some((cost, address.wrapping_add(size)));

@@ -10,6 +10,7 @@ use virtual_crazyflie::ground::Dongle;
 use virtual_crazyflie::mission::{Mission, Phase, Task};
 use virtual_crazyflie::sdimage;
 use virtual_crazyflie::session::{End, Session};
+use virtual_crazyflie::setting::Setting;
 use virtual_crazyflie::summary::Summary;
 
 use super::options::Options;
@@ -26,6 +27,9 @@ pub(crate) struct Cmd {
     /// hover, takeoff-land, figure8, or a CSV file of polynomial pieces.
     #[arg(long, default_value = "takeoff-land")]
     task: String,
+    /// A parameter to set before the flight, as GROUP.NAME=VALUE; may be given several times.
+    #[arg(long, value_name = "PARAM")]
+    param: Vec<Setting>,
     /// Folder for the results.
     #[arg(long, default_value = "flight")]
     out: PathBuf,
@@ -50,7 +54,7 @@ impl Cmd {
         fs::create_dir_all(out).with_context(|| format!("cannot make the folder {}", out.display()))?;
         let world = self.options.world()?;
         let dongle = Dongle::new(&world.radio, self.options.seed);
-        let mission = Mission::new(Task::parse(&self.task)?, dongle);
+        let mission = Mission::new(Task::parse(&self.task)?, dongle).with_settings(self.param.clone());
         let setup = self.options.setup(out, self.profile)?;
         let card = setup.card.clone();
         let mut session = Session::new(setup, Box::new(mission))?;
@@ -143,7 +147,7 @@ fn describe(s: &Summary, session: &Session, end: &End) -> String {
         let phases: Vec<String> = mission
             .history
             .iter()
-            .filter(|(_, p)| !matches!(p, Phase::Upload(_) | Phase::FindMemory(_)))
+            .filter(|(_, p)| !matches!(p, Phase::Upload(_) | Phase::FindMemory(_) | Phase::Set(..)))
             .map(|(t, p)| format!("{p:?} {:.2}", *t as f64 / 1e6))
             .collect();
         line("phases (s)", phases.join(", "));
@@ -165,7 +169,13 @@ fn describe(s: &Summary, session: &Session, end: &End) -> String {
         );
     }
     line("processor", format!("{:.1} % load in the air (cycles are an estimate)", 100.0 * s.cpu_load));
-    for (name, e) in [("flight executor", &s.flight), ("radio executor", &s.radio)] {
+    for (name, e) in [
+        ("law and mixer", &s.control_step),
+        ("estimator", &s.estimator),
+        ("flight step", &s.flight_step),
+        ("flight executor", &s.flight),
+        ("radio executor", &s.radio),
+    ] {
         line(
             name,
             format!(

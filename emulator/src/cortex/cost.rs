@@ -17,6 +17,8 @@ pub struct Cost {
     pub sends_event: bool,
     /// True when the block contains floating-point instructions.
     pub uses_fpu: bool,
+    /// The block begins the function with this number, counted from 1; 0 is none.
+    pub function: u8,
 }
 
 /// Cycles a taken branch waits for the pipeline to fill.
@@ -164,13 +166,15 @@ fn float_cycles(first: u16, second: u16) -> u16 {
 pub struct CostTable {
     base: u32,
     entries: Vec<Cost>,
+    /// Where the functions begin that are told apart.
+    functions: Vec<u32>,
 }
 
 impl CostTable {
     /// An empty table over `len` bytes from `base`.
     #[must_use]
     pub fn new(base: u32, len: usize) -> Self {
-        Self { base, entries: vec![Cost::default(); len / 2] }
+        Self { base, entries: vec![Cost::default(); len / 2], functions: Vec::new() }
     }
 
     /// The cost of the block of `size` bytes at `address` in `memory`, which begins at the base.
@@ -179,15 +183,22 @@ impl CostTable {
         let offset = address.wrapping_sub(self.base) as usize;
         let Some(entry) = self.entries.get_mut(offset / 2) else { return Cost::default() };
         if u32::from(entry.size) != size {
-            *entry = Self::decode(memory, offset, size);
+            *entry = Self::decode(memory, offset, size, &self.functions, address);
         }
         *entry
     }
 
     #[cold]
-    fn decode(memory: &[u8], offset: usize, size: u32) -> Cost {
+    fn decode(memory: &[u8], offset: usize, size: u32, functions: &[u32], address: u32) -> Cost {
         let end = (offset + size as usize).min(memory.len());
-        of_block(memory.get(offset..end).unwrap_or_default())
+        let function = functions.iter().position(|f| *f == address).map_or(0, |i| i as u8 + 1);
+        Cost { function, ..of_block(memory.get(offset..end).unwrap_or_default()) }
+    }
+
+    /// Tells the blocks apart at which these functions begin.
+    pub fn mark(&mut self, functions: &[u32]) {
+        self.functions = functions.to_vec();
+        self.clear();
     }
 
     /// Forgets everything: the code has changed.

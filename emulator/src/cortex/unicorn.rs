@@ -72,7 +72,7 @@ impl Memory<'_> {
     }
 }
 
-/// The core's mask registers.
+/// The core's mask registers, and its link register.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Masks {
     /// PRIMASK.
@@ -81,6 +81,8 @@ pub struct Masks {
     pub basepri: u8,
     /// FAULTMASK.
     pub faultmask: bool,
+    /// The link register, which is the return address where a function begins.
+    pub link: u32,
 }
 
 /// What surrounds the core.
@@ -400,6 +402,7 @@ fn read_masks(engine: *mut uc_engine) -> Masks {
         primask: read(Register::PRIMASK) & 1 != 0,
         basepri: read(Register::BASEPRI) as u8,
         faultmask: read(Register::FAULTMASK) & 1 != 0,
+        link: read(Register::LR),
     }
 }
 

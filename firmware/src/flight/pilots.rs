@@ -98,7 +98,9 @@ impl Pilots {
         self.pid.limits.thrust_base = part * f32::from(FULL_SCALE);
     }
 
-    /// One control step of the pilot that was prepared; `noise` is added to the law's action.
+    /// One control step of the pilot that was prepared; `noise` is added to the law's action. Never
+    /// inlined, so that its work can be counted in the image.
+    #[inline(never)]
     pub fn fly(
         &mut self,
         target: &Target,
