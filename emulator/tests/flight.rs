@@ -196,6 +196,26 @@ fn flies_the_figure_eight_in_the_papers_world() {
     assert_flies(Task::FigureEight, "paper", 0.15);
 }
 
+/// What the drone may take of its processor. Instructions are exact and gate; cycles are the cost
+/// table's estimate, held to the same figure because they can only be more.
+#[test]
+fn the_control_step_and_the_estimator_stay_within_their_budgets() {
+    let Some(flown) = fly(Plan { task: Task::FigureEight, world: "paper", limit_s: 60.0, ..Plan::default() })
+    else {
+        return;
+    };
+    assert_landed(&flown);
+    let s = &flown.summary;
+    // Law and mixer in half of the flight steps, the estimator in all that follow its calibration.
+    assert!(s.control_step.runs > 10_000 && s.estimator.runs > 20_000, "{s:?}");
+    assert!(s.flight_step.runs >= s.estimator.runs, "{s:?}");
+    assert!(s.control_step.instructions_most <= 6000 && s.control_step.cycles_worst <= 6000, "{s:?}");
+    assert!(s.estimator.instructions_most <= 30_000 && s.estimator.cycles_worst <= 30_000, "{s:?}");
+    // A control period has 336,000 cycles; everything together stays below a quarter of it.
+    assert!(s.flight_step.cycles_worst <= 84_000, "{s:?}");
+    assert!(s.cpu_load <= 0.5, "{}", s.cpu_load);
+}
+
 #[test]
 fn the_same_seed_gives_the_same_bits_and_another_does_not() {
     let run = |seed| fly(Plan { world: "paper", seed, ..Plan::default() });

@@ -1,6 +1,7 @@
 //! The verbs of `steady`, one file each.
 
 pub mod demo;
+pub mod fly;
 pub mod gains;
 pub mod log;
 pub mod world;

@@ -8,6 +8,7 @@ pub mod checkpoint;
 pub mod cmd;
 pub mod doctor;
 pub mod files;
+pub mod fly;
 pub mod gains_file;
 pub mod log;
 pub mod plot;

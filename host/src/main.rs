@@ -23,6 +23,7 @@ enum Verb {
     #[cfg(feature = "train")]
     Oracle(steady::train::run::OracleCmd),
     Demo(cmd::demo::Cmd),
+    Fly(cmd::fly::Cmd),
     Gains(cmd::gains::Cmd),
     Log(cmd::log::Cmd),
     World(cmd::world::Cmd),
@@ -41,6 +42,7 @@ fn main() -> ExitCode {
         #[cfg(feature = "train")]
         Verb::Oracle(cmd) => cmd.run(),
         Verb::Demo(cmd) => cmd.run(),
+        Verb::Fly(cmd) => cmd.run(),
         Verb::Gains(cmd) => cmd.run(),
         Verb::Log(cmd) => cmd.run(),
         Verb::World(cmd) => cmd.run(),

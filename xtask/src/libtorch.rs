@@ -88,7 +88,7 @@ fn find_or_make() -> Result<PathBuf> {
         say("libtorch", format_args!("{VERSION} is in the cache"));
         return Ok(cached);
     }
-    let python = python()?;
+    let python = sh::python()?;
     if let Some(package) = python_torch(python) {
         return Ok(package);
     }
@@ -98,18 +98,7 @@ fn find_or_make() -> Result<PathBuf> {
 
 /// Where finished folders are kept, so that every clone of the user shares one download.
 fn cache_folder() -> Result<PathBuf> {
-    let cache = std::env::var_os("XDG_CACHE_HOME").map(PathBuf::from).filter(|path| path.is_absolute());
-    let home = || std::env::var_os("HOME").map(|home| PathBuf::from(home).join(".cache"));
-    let cache = cache.or_else(home).context("neither XDG_CACHE_HOME nor HOME is set")?;
-    Ok(cache.join("steady").join(format!("libtorch-{VERSION}-cpu")))
-}
-
-/// The Python to ask and to use: the active environment's, else the system's.
-fn python() -> Result<&'static str> {
-    ["python3", "python"]
-        .into_iter()
-        .find(|name| sh::find(name).is_some())
-        .context("there is no Python 3 here (sudo apt-get install -y python3 python3-pip)")
+    Ok(sh::cache_folder()?.join(format!("libtorch-{VERSION}-cpu")))
 }
 
 /// The package folder of Python's torch, when it is the right version and can be imported.

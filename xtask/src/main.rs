@@ -4,6 +4,7 @@
 
 mod bench;
 mod calls;
+mod cflib;
 mod demo;
 mod firmware;
 mod libtorch;
@@ -34,6 +35,7 @@ enum Verb {
     Bench(bench::Cmd),
     Firmware(firmware::Cmd),
     Size(size::Cmd),
+    Cflib(cflib::Cmd),
 }
 
 fn main() -> ExitCode {
@@ -44,6 +46,7 @@ fn main() -> ExitCode {
         Verb::Bench(cmd) => cmd.run(),
         Verb::Firmware(cmd) => cmd.run(),
         Verb::Size(cmd) => cmd.run(),
+        Verb::Cflib(cmd) => cmd.run(),
     };
     match outcome {
         Ok(()) => ExitCode::SUCCESS,

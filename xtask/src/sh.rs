@@ -97,6 +97,22 @@ pub(crate) fn find(program: &str) -> Option<PathBuf> {
         .find(|candidate| candidate.is_file())
 }
 
+/// Our folder in the user's cache: what every clone of the user shares.
+pub(crate) fn cache_folder() -> Result<PathBuf> {
+    let cache = std::env::var_os("XDG_CACHE_HOME").map(PathBuf::from).filter(|path| path.is_absolute());
+    let home = || std::env::var_os("HOME").map(|home| PathBuf::from(home).join(".cache"));
+    let cache = cache.or_else(home).context("neither XDG_CACHE_HOME nor HOME is set")?;
+    Ok(cache.join("steady"))
+}
+
+/// The Python to ask and to use: the active environment's, else the system's.
+pub(crate) fn python() -> Result<&'static str> {
+    ["python3", "python"]
+        .into_iter()
+        .find(|name| find(name).is_some())
+        .context("there is no Python 3 here (sudo apt-get install -y python3 python3-pip)")
+}
+
 /// A duration for people: `0.42 s`, `17.3 s`, `2 min 31 s`.
 pub(crate) fn took(time: Duration) -> String {
     let seconds = time.as_secs_f64();

@@ -82,6 +82,8 @@ fn stages(root: &Path) -> Vec<Stage> {
     );
     stages.push(Stage::new("docs", "doc --workspace --no-deps --locked").env("RUSTDOCFLAGS", "-Dwarnings"));
     if has_firmware {
+        // The official client flies the image; after the tests, which build the virtual Crazyflie.
+        stages.push(Stage::new("cflib", "run --quiet --locked --package xtask -- cflib"));
         // Budgets of flash, RAM and stack, and no panic in the flight task.
         stages.push(Stage::new("size", "run --quiet --locked --package xtask -- size"));
     }

@@ -217,7 +217,7 @@ fn show_replay(which: &Which, tables: &[GainTable]) -> Result<()> {
         if which.json {
             all.push(json!({ "file": name, "exact": outcome.is_exact(), "replay": outcome }));
         } else {
-            println!("{name}: {}", describe(&outcome));
+            println!("{name}: {}", describe_replay(&outcome));
         }
     }
     if which.json {
@@ -229,7 +229,8 @@ fn show_replay(which: &Which, tables: &[GainTable]) -> Result<()> {
     Ok(())
 }
 
-fn describe(r: &Replay) -> String {
+/// A replay for people.
+pub(super) fn describe_replay(r: &Replay) -> String {
     if r.steps == 0 {
         return "no control steps in it, so nothing to compute again".to_owned();
     }

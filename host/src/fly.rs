@@ -1,0 +1,286 @@
+//! A flight of the virtual Crazyflie: the drone's own image, executed by a program of its own.
+//!
+//! The virtual Crazyflie is another process ([`Program`]): it writes the card, the truth and a summary
+//! into a folder, and this module adds what only the PC can tell: whether the log is whole and whether
+//! the flight computes again to the same bits.
+
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use anyhow::{Context, Result, bail};
+use serde::{Deserialize, Serialize};
+use steady_common::GainTable;
+use steady_common::exploration::Exploration;
+
+use crate::log::check::{Verdict, check};
+use crate::log::replay::{Replay, replay};
+use crate::log::{self, Log};
+use crate::{files, gains_file};
+
+/// Name of the program that executes the image.
+const PROGRAM: &str = "virtual-crazyflie";
+/// The image, where `cargo xtask firmware` puts it.
+const ELF: &str = "target/firmware/steady.elf";
+
+/// The virtual Crazyflie and the image that it executes.
+#[derive(Clone, Debug)]
+pub struct Program {
+    program: PathBuf,
+    elf: PathBuf,
+}
+
+impl Program {
+    /// Looks for the program beside this one and on the PATH, and for the image where it is named, or
+    /// where it is built.
+    ///
+    /// # Errors
+    /// If one is missing, with the command that builds it.
+    pub fn find(elf: Option<&Path>) -> Result<Self> {
+        let me = std::env::current_exe().context("where is this program?")?;
+        let beside = me.parent().map(Path::to_owned);
+        let path = std::env::var_os("PATH").unwrap_or_default();
+        let folders = beside.iter().cloned().chain(std::env::split_paths(&path));
+        let name = format!("{PROGRAM}{}", std::env::consts::EXE_SUFFIX);
+        let Some(program) = folders.map(|f| f.join(&name)).find(|p| p.is_file()) else {
+            bail!(
+                "{PROGRAM} is neither beside steady nor on the PATH; `cargo build --release -p {PROGRAM}` builds it"
+            );
+        };
+        // Built in the same target folder, or started from the project's.
+        let built = beside.and_then(|b| Some(b.parent()?.join("firmware/steady.elf")));
+        let named = elf.map(Path::to_owned).or_else(|| std::env::var_os("STEADY_ELF").map(PathBuf::from));
+        let choices = match named {
+            Some(named) => vec![named],
+            None => std::iter::once(PathBuf::from(ELF)).chain(built).collect(),
+        };
+        match choices.iter().find(|p| p.is_file()) {
+            Some(elf) => Ok(Self { program, elf: elf.clone() }),
+            None => {
+                let shown = choices.first().map(|p| p.display().to_string()).unwrap_or_default();
+                bail!("there is no firmware at {shown}; `cargo xtask firmware` builds it")
+            }
+        }
+    }
+}
+
+/// Who flies.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
+pub enum Controller {
+    /// The differentiable Mellinger with the gain table.
+    #[default]
+    Law,
+    /// The official firmware's cascaded PID.
+    Pid,
+    /// The official firmware's Mellinger.
+    Mellinger,
+}
+
+impl Controller {
+    /// The value of the parameter `stabilizer.controller`.
+    fn number(self) -> u8 {
+        match self {
+            Self::Pid => 1,
+            Self::Mellinger => 2,
+            Self::Law => 6,
+        }
+    }
+}
+
+/// What is to be flown.
+#[derive(Clone, Debug)]
+pub struct Plan {
+    /// `hover`, `takeoff-land`, `figure8`, or a CSV file of polynomial pieces.
+    pub task: String,
+    /// A world's name or file.
+    pub world: String,
+    /// Gains for the drone's flash; none flies the built-in ones.
+    pub table: Option<GainTable>,
+    /// Who flies.
+    pub controller: Controller,
+    /// Exploration noise, where it is enabled.
+    pub exploration: Exploration,
+    /// What goes wrong, as `SECONDS:WHAT[=VALUE]`.
+    pub faults: Vec<String>,
+    /// More parameters, as `GROUP.NAME=VALUE`.
+    pub params: Vec<String>,
+    /// Of all random numbers.
+    pub seed: u64,
+    /// Virtual time after which the flight is given up, s.
+    pub limit_s: f64,
+}
+
+impl Default for Plan {
+    fn default() -> Self {
+        Self {
+            task: "takeoff-land".to_owned(),
+            world: "nominal".to_owned(),
+            table: None,
+            controller: Controller::Law,
+            exploration: Exploration::DEFAULT,
+            faults: Vec::new(),
+            params: Vec::new(),
+            seed: 1,
+            limit_s: 120.0,
+        }
+    }
+}
+
+impl Plan {
+    /// The parameters that the ground sets before the flight.
+    fn settings(&self) -> Vec<String> {
+        let mut settings = Vec::new();
+        if self.controller != Controller::Law {
+            settings.push(format!("stabilizer.controller={}", self.controller.number()));
+        }
+        let Exploration { enabled, std: [thrust, roll, pitch, yaw], hold, seed } = self.exploration;
+        if enabled {
+            settings.extend([
+                format!("steady.noiseThrust={thrust}"),
+                format!("steady.noiseRoll={roll}"),
+                format!("steady.noisePitch={pitch}"),
+                format!("steady.noiseYaw={yaw}"),
+                format!("steady.noiseHold={hold}"),
+                format!("steady.noiseSeed={seed}"),
+                "steady.explore=1".to_owned(),
+            ]);
+        }
+        settings.extend(self.params.iter().cloned());
+        settings
+    }
+
+    /// Flies into a folder, which holds everything that comes of it.
+    ///
+    /// # Errors
+    /// If the virtual Crazyflie cannot be started, or ends without a summary. A flight that fails is no
+    /// error: [`Flown`] tells.
+    pub fn fly(&self, program: &Program, folder: &Path) -> Result<Flown> {
+        std::fs::create_dir_all(folder)
+            .with_context(|| format!("{}: cannot make the folder", folder.display()))?;
+        let summary_file = folder.join("summary.json");
+        // Of a flight before this one nothing may be taken for this one's.
+        if let Err(error) = std::fs::remove_file(&summary_file)
+            && error.kind() != std::io::ErrorKind::NotFound
+        {
+            return Err(error).with_context(|| format!("{}: cannot be replaced", summary_file.display()));
+        }
+        let mut args: Vec<OsString> = vec!["fly".into()];
+        let mut option = |name: &str, value: OsString| args.extend([OsString::from(name), value]);
+        option("--elf", program.elf.clone().into());
+        option("--task", self.task.clone().into());
+        option("--world", self.world.clone().into());
+        option("--seed", self.seed.to_string().into());
+        option("--limit", self.limit_s.to_string().into());
+        option("--out", folder.into());
+        if let Some(table) = &self.table {
+            let page = folder.join("gains.bin");
+            files::write(&page, &table.encode())?;
+            files::write(&folder.join("gains.toml"), gains_file::to_toml(table).as_bytes())?;
+            option("--gains", page.into());
+        }
+        for setting in self.settings() {
+            option("--param", setting.into());
+        }
+        for fault in &self.faults {
+            option("--fault", fault.into());
+        }
+        let output = Command::new(&program.program)
+            .args(&args)
+            .stdin(Stdio::null())
+            .output()
+            .with_context(|| format!("{}: cannot be started", program.program.display()))?;
+        let said = String::from_utf8_lossy(&output.stdout).into_owned();
+        let errors = String::from_utf8_lossy(&output.stderr).into_owned();
+        let text = match std::fs::read_to_string(&summary_file) {
+            Ok(text) => text,
+            // Its own words tell what was wrong with the world, the task, the fault or the image.
+            Err(_) => bail!("{}", errors.trim().trim_start_matches("error: ")),
+        };
+        let summary: serde_json::Value = serde_json::from_str(&text)
+            .with_context(|| format!("{}: is no summary", summary_file.display()))?;
+        Flown::new(folder, said, summary)
+    }
+}
+
+/// What came of a flight.
+#[derive(Clone, Debug, Serialize)]
+pub struct Flown {
+    /// The folder with everything in it.
+    pub folder: PathBuf,
+    /// The task was flown to its end.
+    pub success: bool,
+    /// What the virtual Crazyflie says about it.
+    pub summary: serde_json::Value,
+    /// Tracking, where there was something to track.
+    pub tracking: Option<Tracking>,
+    /// The logs, and what is wrong with them.
+    pub logs: Vec<Checked>,
+    /// The virtual Crazyflie's summary for people.
+    #[serde(skip)]
+    pub text: String,
+}
+
+/// How well the task was flown, by the simulator's truth over the part that counts.
+#[derive(Clone, Copy, Debug, Deserialize, PartialEq, Serialize)]
+pub struct Tracking {
+    /// Length of that part, s.
+    pub duration_s: f64,
+    /// Mean distance from the reference, m.
+    pub tracking_error_m: f64,
+    /// Largest distance, m.
+    pub worst_error_m: f64,
+    /// Sum over control steps of the reward without its constant.
+    pub cumulative_reward: f64,
+    /// Root mean square of roll and pitch, rad.
+    pub tilt_rms_rad: f64,
+    /// Mean height error while the reference stands still in the air, m.
+    pub hover_height_error_m: f64,
+}
+
+/// A log of the flight, read back.
+#[derive(Clone, Debug, Serialize)]
+pub struct Checked {
+    /// What is wrong with it.
+    pub verdict: Verdict,
+    /// The flight computed again.
+    pub replay: Replay,
+}
+
+impl Flown {
+    fn new(folder: &Path, text: String, summary: serde_json::Value) -> Result<Self> {
+        let success = summary["success"].as_bool().unwrap_or(false);
+        let tracking = match &summary["tracking"] {
+            serde_json::Value::Null => None,
+            value => Some(Tracking::deserialize(value).context("the summary's tracking")?),
+        };
+        let names = summary["logs"].as_array().map(Vec::as_slice).unwrap_or_default();
+        let mut logs = Vec::new();
+        for name in names.iter().filter_map(|log| log["name"].as_str()) {
+            let path = folder.join(name);
+            // A file that is no log is in the summary with its problem.
+            if let Ok(mut log) = Log::open(&path) {
+                logs.push(Checked { verdict: check(&mut log)?, replay: replay(&mut log, &[])? });
+            }
+        }
+        Ok(Self { folder: folder.to_owned(), success, summary, tracking, logs, text })
+    }
+
+    /// The logs' files.
+    #[must_use]
+    pub fn log_files(&self) -> Vec<PathBuf> {
+        self.logs.iter().map(|l| PathBuf::from(&l.verdict.file)).collect()
+    }
+
+    /// Draws the logs into the flight's folder; gives the pictures.
+    ///
+    /// # Errors
+    /// If one cannot be read or drawn.
+    pub fn draw(&self) -> Result<Vec<PathBuf>> {
+        let mut pictures = Vec::new();
+        for file in self.log_files() {
+            let name = file.file_name().unwrap_or_default().to_string_lossy().into_owned();
+            pictures.extend(log::charts::draw(&mut Log::open(&file)?, &self.folder, &name)?);
+        }
+        Ok(pictures)
+    }
+}
