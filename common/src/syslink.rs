@@ -329,6 +329,37 @@ pub fn one_wire_read_answer(data: &[u8]) -> Option<(u8, u16, [u8; ONE_WIRE_CHUNK
     Some((r.u8()?, r.u16()?, r.array()?))
 }
 
+/// Of whose checksums decks keep the lowest byte; a static, or its table would be on the stack.
+static DECK_CRC: crc::Crc<u32> = crc::Crc::<u32>::new(&crc::CRC_32_ISO_HDLC);
+
+/// Bytes of a deck's one-wire memory.
+pub const ONE_WIRE_SIZE: usize = 112;
+
+/// A deck: its one-wire memory with its number.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Deck {
+    /// Which deck it is.
+    pub id: DeckId,
+    /// The memory's own number.
+    pub serial: [u8; 8],
+    /// What it holds.
+    pub memory: [u8; ONE_WIRE_SIZE],
+}
+
+impl Deck {
+    /// True when the names behind the header are whole as well: version, length, elements, and the low
+    /// byte of the CRC-32 over these.
+    #[must_use]
+    pub fn is_whole(&self) -> bool {
+        let names = self.memory.get(8..).unwrap_or(&[]);
+        let length = names.get(1).map_or(0, |length| 2 + usize::from(*length));
+        let Some((covered, rest)) = names.split_at_checked(length) else { return false };
+        let crc = DECK_CRC.checksum(covered);
+        DeckId::decode(&self.memory) == Some(self.id)
+            && rest.first().is_some_and(|c| u32::from(*c) == crc & 0xFF)
+    }
+}
+
 /// What identifies a deck, from the first bytes of its one-wire memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DeckId {
@@ -349,7 +380,7 @@ impl DeckId {
     #[must_use]
     pub fn decode(memory: &[u8]) -> Option<Self> {
         let (header, rest) = memory.split_first_chunk::<7>()?;
-        let crc = crc::Crc::<u32>::new(&crc::CRC_32_ISO_HDLC).checksum(header);
+        let crc = DECK_CRC.checksum(header);
         let [magic, _, _, _, _, vendor, product] = *header;
         (magic == 0xEB && u32::from(*rest.first()?) == crc & 0xFF).then_some(Self { vendor, product })
     }
@@ -359,7 +390,7 @@ impl DeckId {
     pub fn encode(self, used_pins: u32) -> [u8; 8] {
         let [p0, p1, p2, p3] = used_pins.to_le_bytes();
         let header = [0xEB, p0, p1, p2, p3, self.vendor, self.product];
-        let [crc, ..] = crc::Crc::<u32>::new(&crc::CRC_32_ISO_HDLC).checksum(&header).to_le_bytes();
+        let [crc, ..] = DECK_CRC.checksum(&header).to_le_bytes();
         [0xEB, p0, p1, p2, p3, self.vendor, self.product, crc]
     }
 }

@@ -2,7 +2,8 @@
 //! comes out may be outside its range.
 //!
 //! ```text
-//! cargo run --profile test -p steady-firmware --example fuzz -- --cases 10000000 [--seed 1] [--target crtp]
+//! cargo xtask fuzz [--cases 12000000] [--seed 1] [--target crtp]
+//! cargo run --profile test -p steady-firmware --example fuzz -- [the same]
 //! ```
 //!
 //! The profile `test` is optimised and checks arithmetic for overflow, which `release` does not. Damaged
@@ -508,8 +509,9 @@ fn card(r: &mut Random) {
         let mounted = fat.mount();
         let mut text = [0; 256];
         let _ = fat.read_config(&mut text);
-        if mounted.is_ok() && fat.create("fly").is_ok() {
+        if mounted.is_ok() && fat.find_name("fly").is_ok() && fat.create("fly").is_ok() {
             let blocks = [Block::new(), Block::new()];
+            while r.below(4) > 0 && fat.reserve_more() == Ok(true) {}
             let _ = fat.write(r.next() as u32 % 1000, &blocks);
             let _ = fat.commit(700);
             let _ = fat.close(1000);
@@ -546,8 +548,12 @@ fn main() -> ExitCode {
         return ExitCode::from(2);
     };
     let only = argument("--target");
-    let targets: Vec<Target> =
-        TARGETS.into_iter().filter(|(n, _)| only.as_deref().is_none_or(|o| o == *n)).collect();
+    // Damaged cards need a build without checks of overflow: see above.
+    let wanted = |name: &str| match only.as_deref() {
+        Some(only) => only == name,
+        None => name != "card" || !cfg!(debug_assertions),
+    };
+    let targets: Vec<Target> = TARGETS.into_iter().filter(|(name, _)| wanted(name)).collect();
     if targets.is_empty() {
         eprintln!("no such target; there are: {}", TARGETS.map(|(n, _)| n).join(", "));
         return ExitCode::from(2);

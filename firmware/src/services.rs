@@ -21,6 +21,7 @@ pub use param::{StoreDone, StoreJob, StoreRequest};
 
 use steady_common::commander::Command;
 use steady_common::crtp::{Malformed, Packet, Port, link};
+use steady_common::syslink::Deck;
 
 use crate::settings::Settings;
 use crate::storage::Status;
@@ -184,6 +185,11 @@ impl Services {
             .or_else(|| self.params.poll(&context.view()))
             .or_else(|| self.console.poll())
             .or_else(|| self.logs.poll(now_ms, &context.view()))
+    }
+
+    /// The decks that were found: clients can read their memories.
+    pub fn set_decks(&mut self, decks: &[Deck]) {
+        self.memories.set_decks(decks);
     }
 
     /// The next thing the EEPROM must do for a client.

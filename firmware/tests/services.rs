@@ -9,6 +9,7 @@ use steady_common::crtp::{
     Packet, Port, errno, high_level, localization, log, memory, param, setpoint, supervisor,
 };
 use steady_common::gain_table::{GainTable, PAGE_COUNT, PAGE_SIZE};
+use steady_common::syslink::{Deck, DeckId, ONE_WIRE_SIZE};
 use steady_common::value::{Type, Value};
 use steady_common::{Quat, Vec3, planner, supervisor as core_supervisor};
 use steady_firmware::services::{Context, Device, Services, StoreDone, StoreRequest};
@@ -316,6 +317,33 @@ fn trajectories_are_uploaded_and_gain_tables_read() {
     }
     assert_eq!(GainTable::decode(&page), Ok(table));
     assert_eq!(read(&mut drone, 1, u32::try_from(PAGE_COUNT * PAGE_SIZE).unwrap(), 1), Err(errno::EIO));
+}
+
+#[test]
+fn the_memories_of_decks_are_read_if_they_are_whole() {
+    let names = b"\x00\x0A\x01\x05bcUSD\x02\x01A";
+    let mut memory = [0xFF; ONE_WIRE_SIZE];
+    memory[..8].copy_from_slice(&DeckId::MICRO_SD.encode(0x0E80));
+    memory[8..8 + names.len()].copy_from_slice(names);
+    // Low byte of the CRC-32 of the names, by Python's zlib.
+    memory[8 + names.len()] = 0x38;
+    let whole = Deck { id: DeckId::MICRO_SD, serial: [9, 8, 7, 6, 5, 4, 3, 2], memory };
+    let mut cut = whole;
+    cut.memory[12] ^= 1;
+    assert!(whole.is_whole() && !cut.is_whole());
+
+    let mut drone = Drone::new();
+    drone.services.set_decks(&[cut, whole]);
+    assert_eq!(drone.raw(&[0x4C, 0x01]).unwrap(), [0x40, 0x01, 3], "one of the two");
+    let info = drone.raw(&[0x4C, 0x02, 2]).unwrap();
+    assert_eq!(info, [0x40, 0x02, 2, 0x01, 112, 0, 0, 0, 9, 8, 7, 6, 5, 4, 3, 2]);
+    let read = drone.raw(&[0x4D, 2, 8, 0, 0, 0, 12]).unwrap();
+    assert_eq!((&read[1..7], &read[7..]), (&[2, 8, 0, 0, 0, 0][..], &names[..]));
+    let beyond = drone.raw(&[0x4D, 2, 100, 0, 0, 0, 20]).unwrap();
+    assert_eq!(beyond[6], errno::EIO);
+    let written = drone.raw(&[0x4E, 2, 8, 0, 0, 0, 1]).unwrap();
+    assert_eq!(written[6], errno::EIO, "nothing is written to decks");
+    assert_eq!(drone.raw(&[0x4C, 0x02, 3]), None);
 }
 
 #[test]

@@ -2,7 +2,9 @@
 //!
 //! A sweep over the Thumb-2 code of every function finds what moves the stack pointer down and what
 //! calls or jumps out of the function. That is all that is decoded; everything else is skipped by its
-//! length. Calls through pointers have no target here: the caller of this module knows them.
+//! length. Calls through pointers have no target here: the caller of this module knows them. What it
+//! knows can be checked, because a function that can be called through a pointer has its address
+//! somewhere: in a constant, in a variable's first value, or put together by two instructions.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -25,7 +27,11 @@ pub(crate) struct Function {
 }
 
 /// All functions by address.
-pub(crate) struct Calls(pub(crate) BTreeMap<u64, Function>);
+pub(crate) struct Calls {
+    pub(crate) functions: BTreeMap<u64, Function>,
+    /// Functions whose address the image has somewhere: nobody else is called through a pointer.
+    pub(crate) taken: BTreeSet<u64>,
+}
 
 impl Calls {
     /// Reads the image.
@@ -47,19 +53,27 @@ impl Calls {
                 _ => {}
             }
         }
-        let mut functions = BTreeMap::new();
+        let (mut functions, mut constants) = (BTreeMap::new(), BTreeSet::new());
         for (start, (size, name)) in extents {
             let offset = start.checked_sub(base).map(|o| o as usize);
             let Some(code) = offset.and_then(|o| bytes.get(o..o + size as usize)) else { continue };
             let is_data = |address: u64| marks.range(..=address).next_back().is_some_and(|(_, data)| *data);
+            constants.extend(built_constants(code));
             functions.insert(start, decode(name, start, code, is_data)?);
         }
-        Ok(Self(functions))
+        for section in [".text", ".rodata", ".data"] {
+            let bytes = file.section_by_name(section).map(|s| s.data()).transpose()?.unwrap_or_default();
+            constants.extend(bytes.as_chunks().0.iter().map(|word| u64::from(u32::from_le_bytes(*word))));
+        }
+        // A pointer to code is odd.
+        let taken = constants.iter().filter(|c| *c & 1 == 1).map(|c| c - 1);
+        let taken = taken.filter(|address| functions.contains_key(address)).collect();
+        Ok(Self { functions, taken })
     }
 
     /// Address of the function with this name.
     pub(crate) fn find(&self, name: &str) -> Result<u64> {
-        let mut found = self.0.iter().filter(|(_, f)| f.name == name).map(|(address, _)| *address);
+        let mut found = self.functions.iter().filter(|(_, f)| f.name == name).map(|(address, _)| *address);
         found.next().with_context(|| format!("the image has no function `{name}`"))
     }
 }
@@ -115,6 +129,28 @@ fn decode(name: String, start: u64, code: &[u8], is_data: impl Fn(u64) -> bool) 
         bail!("`{}` ends inside an instruction", function.name);
     }
     Ok(function)
+}
+
+/// Constants of 32 bits that code puts together by MOVW and MOVT, in this order or the other. Between the
+/// two a register may be set by something else, which gives constants too many and never too few.
+fn built_constants(code: &[u8]) -> Vec<u64> {
+    let (mut low, mut high) = ([None; 16], [None; 16]);
+    let mut constants = Vec::new();
+    // The second half of an instruction may look like the first of one: too many again.
+    for (a, b) in code.as_chunks::<2>().0.iter().zip(code.as_chunks::<2>().0.iter().skip(1)) {
+        let (a, b) = (u32::from(u16::from_le_bytes(*a)), u32::from(u16::from_le_bytes(*b)));
+        let imm16 = (a & 0xF) << 12 | ((a >> 10) & 1) << 11 | ((b >> 12) & 7) << 8 | (b & 0xFF);
+        let register = (b as usize >> 8) & 0xF;
+        match (a & 0xFBF0, b & 0x8000) {
+            (0xF240, 0) => low[register] = Some(imm16),
+            (0xF2C0, 0) => high[register] = Some(imm16),
+            _ => continue,
+        }
+        if let (Some(low), Some(high)) = (low[register], high[register]) {
+            constants.push(u64::from(high << 16 | low));
+        }
+    }
+    constants
 }
 
 /// Extends a number of so many bits by its sign.
@@ -228,6 +264,9 @@ mod tests {
         ] {
             assert_eq!(wide_effect(a, b), effect, "{a:04x} {b:04x}");
         }
+        // movw r3, #0x4321; movt r3, #0x0800
+        let code = [0x44, 0xF2, 0x21, 0x33, 0xC0, 0xF6, 0x00, 0x03];
+        assert_eq!(built_constants(&code), [0x0800_4321]);
         assert_eq!((expanded(0x0FF), expanded(0x3AB), expanded(0xC80)), (0xFF, 0xABAB_ABAB, 0x4000));
     }
 }

@@ -10,6 +10,7 @@ use clap::Args;
 use object::{Object, ObjectSegment};
 use serde_json::json;
 
+use crate::setup::FIRMWARE_TARGET;
 use crate::sh;
 
 /// Build the firmware into target/firmware: steady.elf, steady.bin and steady.zip.
@@ -47,7 +48,7 @@ pub(crate) struct Image {
 
 /// Builds the firmware and writes the files.
 pub(crate) fn build() -> Result<Image> {
-    let built = compile()?;
+    let built = compile(PROFILE)?;
     let elf_bytes = fs::read(&built).with_context(|| format!("cannot read {}", built.display()))?;
     let flash = flash_image(&elf_bytes)?;
 
@@ -60,7 +61,7 @@ pub(crate) fn build() -> Result<Image> {
         fs::rename(&draft, &path).with_context(|| format!("cannot write {}", path.display()))?;
         Ok(path)
     };
-    let zip = stored_zip(&[("manifest.json", manifest().as_bytes()), (BIN_NAME, &flash)]);
+    let zip = package(&flash);
     Ok(Image {
         elf: write("steady.elf", &elf_bytes)?,
         bin: write("steady.bin", &flash)?,
@@ -71,10 +72,22 @@ pub(crate) fn build() -> Result<Image> {
 
 const BIN_NAME: &str = "steady.bin";
 
-/// Runs the build and returns the ELF's path, as cargo tells it.
-fn compile() -> Result<PathBuf> {
+/// The profile that goes on drones.
+pub(crate) const PROFILE: &str = "firmware";
+
+/// Runs the build with a profile and returns the ELF's path, as cargo tells it.
+pub(crate) fn compile(profile: &str) -> Result<PathBuf> {
     let mut command: Command = sh::cargo();
-    command.args(["fw", "--locked", "--message-format=json-render-diagnostics"]);
+    command.args([
+        "build",
+        "--package",
+        "steady-firmware",
+        "--target",
+        FIRMWARE_TARGET,
+        "--profile",
+        profile,
+    ]);
+    command.args(["--locked", "--message-format=json-render-diagnostics"]);
     eprintln!("$ {}", sh::shown(&command));
     let output = command.stderr(Stdio::inherit()).output().context("cannot start cargo")?;
     if !output.status.success() {
@@ -116,6 +129,11 @@ fn flash_image(elf: &[u8]) -> Result<Vec<u8>> {
         bail!("the vector table is not at {IMAGE_START:#010x}");
     }
     Ok(image)
+}
+
+/// The package of the official client.
+fn package(flash: &[u8]) -> Vec<u8> {
+    stored_zip(&[("manifest.json", manifest().as_bytes()), (BIN_NAME, flash)])
 }
 
 /// The manifest of the official package format.
@@ -197,13 +215,28 @@ mod tests {
         assert_eq!(said.unwrap(), "['manifest.json', 'a.bin'] {\"version\":2} [1, 2, 3, 255]");
     }
 
+    /// As the official client reads it: every file the manifest names, by what it says of it.
     #[test]
-    fn the_manifest_names_the_binary() {
-        let manifest: serde_json::Value = serde_json::from_str(&manifest()).unwrap();
-        assert_eq!(manifest["version"], 2);
-        assert_eq!(manifest["files"][BIN_NAME]["target"], "stm32");
-        assert_eq!(manifest["files"][BIN_NAME]["platform"], "cf2");
-        assert_eq!(manifest["files"][BIN_NAME]["type"], "fw");
+    fn the_package_holds_what_its_manifest_says() {
+        let flash: Vec<u8> = (0..70_000_u32).map(|i| (i * 7 % 251) as u8).collect();
+        let folder = std::env::temp_dir().join(format!("steady-package-{}", std::process::id()));
+        fs::create_dir_all(&folder).unwrap();
+        let (zip, bin) = (folder.join("steady.zip"), folder.join("steady.bin"));
+        fs::write(&zip, package(&flash)).unwrap();
+        fs::write(&bin, &flash).unwrap();
+        let script = "import sys, json, zipfile\n\
+            z = zipfile.ZipFile(sys.argv[1])\n\
+            assert z.testzip() is None\n\
+            m = json.loads(z.read('manifest.json').decode('utf-8'))\n\
+            assert m['version'] <= 2, m\n\
+            assert set(m['files']) | {'manifest.json'} == set(z.namelist()), z.namelist()\n\
+            for name, about in m['files'].items():\n\
+            \x20   assert z.read(name) == open(sys.argv[2], 'rb').read(), name\n\
+            \x20   assert isinstance(about['release'], str) and about['release'], about\n\
+            \x20   print(about['platform'], about['target'], about['type'])\n";
+        let said = sh::capture(sh::command("python3").args(["-c", script]).args([&zip, &bin]));
+        fs::remove_dir_all(&folder).unwrap();
+        assert_eq!(said.unwrap(), "cf2 stm32 fw");
     }
 
     #[test]

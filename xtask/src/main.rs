@@ -7,6 +7,7 @@ mod calls;
 mod cflib;
 mod demo;
 mod firmware;
+mod fuzz;
 mod libtorch;
 mod setup;
 mod sh;
@@ -36,6 +37,7 @@ enum Verb {
     Firmware(firmware::Cmd),
     Size(size::Cmd),
     Cflib(cflib::Cmd),
+    Fuzz(fuzz::Cmd),
 }
 
 fn main() -> ExitCode {
@@ -47,6 +49,7 @@ fn main() -> ExitCode {
         Verb::Firmware(cmd) => cmd.run(),
         Verb::Size(cmd) => cmd.run(),
         Verb::Cflib(cmd) => cmd.run(),
+        Verb::Fuzz(cmd) => cmd.run(),
     };
     match outcome {
         Ok(()) => ExitCode::SUCCESS,

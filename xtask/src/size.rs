@@ -17,6 +17,9 @@ pub(crate) struct Cmd {
     /// Largest symbols shown for each memory.
     #[arg(long, default_value_t = 12, value_name = "COUNT")]
     symbols: usize,
+    /// Build profile: `firmware` for drones, `release` for a debug probe.
+    #[arg(long, default_value = firmware::PROFILE)]
+    profile: String,
 }
 
 /// A memory and how much of it the firmware may use.
@@ -49,8 +52,12 @@ struct Piece {
 impl Cmd {
     /// Builds, prints the tables, and fails when a budget is passed.
     pub(crate) fn run(self) -> Result<()> {
-        let image = firmware::build()?;
-        let bytes = fs::read(&image.elf).context("cannot read the firmware")?;
+        let elf = if self.profile == firmware::PROFILE {
+            firmware::build()?.elf
+        } else {
+            firmware::compile(&self.profile)?
+        };
+        let bytes = fs::read(&elf).context("cannot read the firmware")?;
         let file = object::File::parse(&*bytes).context("the firmware's ELF cannot be read")?;
         let mut passed = Vec::new();
         for memory in &MEMORIES {
@@ -76,6 +83,7 @@ impl Cmd {
         if worst > room {
             passed.push(format!("stack by {}", kib(worst - room)));
         }
+        stack::pointers_are_known(&calls)?;
         stack::flight_cannot_panic(&calls)?;
         if !passed.is_empty() {
             bail!("over budget: {}", passed.join(", "));

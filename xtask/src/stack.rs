@@ -52,19 +52,63 @@ const ENDS: [&str; 5] = [
     "core::result::unwrap_failed",
 ];
 
-/// Whom formatting may call through a pointer.
-const FORMATTERS: &[&str] = &[" as core::fmt::", "core::fmt::num", "defmt"];
-/// Whom a waker may call.
-const WAKERS: &[&str] = &["embassy_executor::raw::waker", "__pender"];
-/// Whom users of the parameters' and log variables' tables may call: an entry's own functions.
-const ENTRIES: &[&str] = &["steady_firmware::toc::"];
-/// Who uses the tables: the radio services, and the log's sampler in the flight task.
-const ENTRY_USERS: &[&str] =
-    &["steady_firmware::services", "steady_firmware::toc", "image::radio", "image::flight"];
-/// Whom the radio services may call beside: the way to the flight task, and the gain tables' flash.
-const CONTEXT: &[&str] = &["image::radio::Tables as", "<steady_firmware::image::radio::Radio>"];
-/// Who is a radio service.
-const CONTEXT_USERS: &[&str] = &["steady_firmware::services", "image::radio"];
+/// Who calls through pointers, and whom (parts of their names). What an executor calls is its level's tasks.
+/// [`pointers_are_known`] checks that nothing is missing here.
+struct Pointers {
+    callers: &'static [&'static str],
+    targets: &'static [&'static str],
+}
+
+const POINTERS: [Pointers; 6] = [
+    // Formatting: the values' own functions.
+    Pointers {
+        callers: &["core::fmt", "defmt", "shared::say"],
+        targets: &[" as core::fmt::", "core::fmt::num", "defmt"],
+    },
+    // Wakers: of embassy's futures and of our drivers that wake them.
+    Pointers {
+        callers: &["steady_firmware::board::", "steady_firmware::image::", "embassy_"],
+        targets: &["embassy_executor::raw::waker", "__pender"],
+    },
+    // The tables of parameters and log variables: an entry's own functions.
+    Pointers {
+        callers: &[
+            "steady_firmware::services",
+            "steady_firmware::toc",
+            "steady_firmware::eeprom",
+            "steady_firmware::storage::queue",
+            "steady_firmware::image::",
+        ],
+        targets: &["steady_firmware::toc::"],
+    },
+    // The radio services: the way to the flight task, and the gain tables' flash.
+    Pointers {
+        callers: &["steady_firmware::services", "steady_firmware::image::radio"],
+        targets: &["image::radio::Tables as", "<steady_firmware::image::radio::Radio>"],
+    },
+    // The kinds of pieces.
+    Pointers {
+        callers: &["<steady_common::planner::Planner>::request"],
+        targets: &["steady_common::planner::smooth", "steady_common::planner::line"],
+    },
+    // Requests about one parameter, made by their constructors.
+    Pointers {
+        callers: &["steady_common::crtp::param", "steady_firmware::services"],
+        targets: &["steady_common::crtp::param::Request::"],
+    },
+];
+
+/// Functions whose address is in the image although no rule above calls them: executors' tasks, and how
+/// values behind a `dyn` are dropped.
+const OTHERS_TAKEN: [&str; 2] = ["embassy_executor::raw::TaskStorage<", "core::ptr::drop_in_place"];
+
+fn is_one_of(name: &str, parts: &[&str]) -> bool {
+    parts.iter().any(|part| name.contains(part))
+}
+
+fn is_executor(name: &str) -> bool {
+    name.contains("Executor>::run") || name.contains("Executor>::poll")
+}
 
 /// One way the analysis can go deep.
 pub(crate) struct Deepest {
@@ -78,59 +122,41 @@ pub(crate) struct Graph<'a> {
     calls: &'a Calls,
     entries: &'static [&'static str],
     tasks: Vec<u64>,
-    wakers: Vec<u64>,
-    formatters: Vec<u64>,
-    entry_functions: Vec<u64>,
-    context: Vec<u64>,
+    /// The targets of [`POINTERS`], in its order.
+    targets: Vec<Vec<u64>>,
 }
 
 impl<'a> Graph<'a> {
     pub(crate) fn new(calls: &'a Calls, level: &Level) -> Result<Self> {
-        let matching = |parts: &[&str]| -> Vec<u64> {
-            let any = |name: &str| parts.iter().any(|part| name.contains(part));
-            calls.0.iter().filter(|(_, f)| any(&f.name)).map(|(address, _)| *address).collect()
+        let matching = |pointers: &Pointers| -> Vec<u64> {
+            let all = calls.functions.iter().filter(|(_, f)| is_one_of(&f.name, pointers.targets));
+            all.map(|(address, _)| *address).collect()
         };
         let is_task = |name: &str, task: &str| name.contains("TaskStorage") && name.contains(task);
         let mut tasks = Vec::new();
         for task in level.tasks {
             let found: Vec<u64> =
-                calls.0.iter().filter(|(_, f)| is_task(&f.name, task)).map(|(a, _)| *a).collect();
+                calls.functions.iter().filter(|(_, f)| is_task(&f.name, task)).map(|(a, _)| *a).collect();
             if found.is_empty() {
                 bail!("the image has no task `{task}`");
             }
             tasks.extend(found);
         }
-        let entries = level.entries;
-        Ok(Self {
-            calls,
-            entries,
-            tasks,
-            wakers: matching(WAKERS),
-            formatters: matching(FORMATTERS),
-            entry_functions: matching(ENTRIES),
-            context: matching(CONTEXT),
-        })
+        Ok(Self { calls, entries: level.entries, tasks, targets: POINTERS.iter().map(matching).collect() })
     }
 
     /// Whom a function may call.
     fn callees(&self, address: u64) -> BTreeSet<u64> {
-        let Some(function) = self.calls.0.get(&address) else { return BTreeSet::new() };
+        let Some(function) = self.calls.functions.get(&address) else { return BTreeSet::new() };
         let mut callees = function.calls.clone();
         if function.indirect {
             let name = &function.name;
-            let is_executor = name.contains("Executor>::run") || name.contains("Executor>::poll");
-            if is_executor || self.entries.contains(&name.as_str()) {
-                callees.extend(self.tasks.iter().chain(&self.wakers));
-            } else if name.contains("core::fmt") || name.contains("defmt") || name.ends_with("shared::say") {
-                callees.extend(&self.formatters);
-            } else {
-                callees.extend(&self.wakers);
-                let is_one_of = |users: &[&str]| users.iter().any(|user| name.contains(user));
-                if is_one_of(ENTRY_USERS) {
-                    callees.extend(self.entry_functions.iter().filter(|entry| **entry != address));
-                }
-                if is_one_of(CONTEXT_USERS) {
-                    callees.extend(self.context.iter().filter(|entry| **entry != address));
+            if is_executor(name) || self.entries.contains(&name.as_str()) {
+                callees.extend(&self.tasks);
+            }
+            for (pointers, targets) in POINTERS.iter().zip(&self.targets) {
+                if is_one_of(name, pointers.callers) || is_executor(name) {
+                    callees.extend(targets.iter().filter(|target| **target != address));
                 }
             }
         }
@@ -138,7 +164,7 @@ impl<'a> Graph<'a> {
     }
 
     fn is_end(&self, address: u64) -> bool {
-        self.calls.0.get(&address).is_none_or(|f| ENDS.iter().any(|end| f.name.contains(end)))
+        self.calls.functions.get(&address).is_none_or(|f| ENDS.iter().any(|end| f.name.contains(end)))
     }
 
     /// The deepest path from a function.
@@ -162,11 +188,11 @@ impl<'a> Graph<'a> {
         if self.is_end(at) {
             return Ok(0);
         }
-        let function = &self.calls.0[&at];
+        let function = &self.calls.functions[&at];
         if open.contains(&at) {
             // Formatting calls itself only through pointers, one value inside another: once is what
             // our texts do.
-            if self.formatters.contains(&at) || function.name.contains("core::fmt") {
+            if function.name.contains("core::fmt") || function.name.contains("defmt") {
                 return Ok(0);
             }
             bail!("`{}` calls itself: its stack has no bound", function.name);
@@ -204,7 +230,7 @@ impl<'a> Graph<'a> {
     }
 
     pub(crate) fn name(&self, address: u64) -> &str {
-        self.calls.0.get(&address).map_or("?", |f| &f.name)
+        self.calls.functions.get(&address).map_or("?", |f| &f.name)
     }
 
     pub(crate) fn tasks(&self) -> &[u64] {
@@ -228,12 +254,51 @@ pub(crate) fn worst_case(calls: &Calls) -> Result<u64> {
         let frame = if level.name == "thread" { 0 } else { EXCEPTION_FRAME };
         total += worst.bytes + frame;
         println!("  {:<16} {:>6} + {frame:>3}", level.name, worst.bytes);
-        for address in worst.path.iter().filter(|a| calls.0.get(a).is_some_and(|f| f.stack >= 200)) {
-            println!("    {:>6}  {}", calls.0[address].stack, graph.name(*address));
+        for address in worst.path.iter().filter(|a| calls.functions.get(a).is_some_and(|f| f.stack >= 200)) {
+            println!("    {:>6}  {}", calls.functions[address].stack, graph.name(*address));
         }
     }
     println!("  {:<16} {total:>6}", "all nested");
     Ok(total)
+}
+
+/// Fails when a function can be called through a pointer and [`POINTERS`] does not know it, or when
+/// somebody calls through a pointer of whom it says nothing.
+pub(crate) fn pointers_are_known(calls: &Calls) -> Result<()> {
+    let name = |address: &u64| calls.functions.get(address).map(|f| f.name.as_str());
+    let is_target = |name: &str| {
+        is_one_of(name, &OTHERS_TAKEN) || POINTERS.iter().any(|pointers| is_one_of(name, pointers.targets))
+    };
+    let unknown: Vec<&str> = calls.taken.iter().filter_map(name).filter(|name| !is_target(name)).collect();
+    if !unknown.is_empty() {
+        bail!(
+            "called through pointers, but not in the list of `xtask/src/stack.rs`:\n  {}",
+            unknown.join("\n  ")
+        );
+    }
+    let mut callers = BTreeSet::new();
+    for level in &LEVELS {
+        let graph = Graph::new(calls, level)?;
+        let entries = level.entries.iter().map(|entry| calls.find(entry)).collect::<Result<Vec<u64>>>()?;
+        let reachable = graph.reachable(&entries);
+        let indirect = reachable.keys().filter(|a| calls.functions.get(a).is_some_and(|f| f.indirect));
+        callers.extend(indirect.filter_map(name).filter(|name| !level.entries.contains(name)));
+    }
+    let is_caller =
+        |name: &str| is_executor(name) || POINTERS.iter().any(|pointers| is_one_of(name, pointers.callers));
+    let unknown: Vec<&str> = callers.iter().copied().filter(|name| !is_caller(name)).collect();
+    if !unknown.is_empty() {
+        bail!(
+            "call through pointers, but `xtask/src/stack.rs` does not say whom:\n  {}",
+            unknown.join("\n  ")
+        );
+    }
+    println!(
+        "\ncalls through pointers: {} functions make them, {} can be their target, all of them known",
+        callers.len(),
+        calls.taken.len()
+    );
+    Ok(())
 }
 
 /// The flight task itself, apart from what it calls.

@@ -15,6 +15,8 @@ pub const MAX_WRITE: usize = 25;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub enum Kind {
+    /// The one-wire memory of a deck.
+    OneWire = 0x01,
     /// Polynomial pieces of trajectories.
     Trajectory = 0x12,
     /// The last log file on the SD card.
@@ -28,7 +30,7 @@ impl Kind {
     /// The kind of a type byte.
     #[must_use]
     pub fn from_byte(byte: u8) -> Option<Self> {
-        [Self::Trajectory, Self::MicroSd, Self::App].into_iter().find(|k| *k as u8 == byte)
+        [Self::OneWire, Self::Trajectory, Self::MicroSd, Self::App].into_iter().find(|k| *k as u8 == byte)
     }
 }
 

@@ -7,7 +7,8 @@
 
 use heapless::Vec;
 use steady_common::syslink::{
-    BatteryState, DeckId, Frame, Kind, one_wire_read_answer, one_wire_read_request,
+    BatteryState, Deck, DeckId, Frame, Kind, ONE_WIRE_CHUNK, ONE_WIRE_SIZE, one_wire_read_answer,
+    one_wire_read_request,
 };
 
 /// Most decks that are asked who they are.
@@ -46,7 +47,10 @@ enum Stage {
     Address,
     Version,
     Scan,
-    Deck(u8),
+    /// The memory of a deck, from this byte on.
+    Deck(u8, u16),
+    /// The number of a deck's memory.
+    Serial(u8),
     Ready,
     Battery,
     Running,
@@ -71,7 +75,7 @@ pub struct Link {
     asked_ms: Option<u32>,
     attempts: u8,
     deck_count: u8,
-    decks: Vec<DeckId, MAX_DECKS>,
+    decks: Vec<Deck, MAX_DECKS>,
     tokens: u8,
     battery: Option<BatteryState>,
     heard_ms: u32,
@@ -108,7 +112,7 @@ impl Link {
 
     /// The decks that are mounted.
     #[must_use]
-    pub fn decks(&self) -> &[DeckId] {
+    pub fn decks(&self) -> &[Deck] {
         &self.decks
     }
 
@@ -174,23 +178,30 @@ impl Link {
             Some(Kind::OneWireScan) if self.stage == Stage::Scan => {
                 self.deck_count = frame.data().first().copied().unwrap_or(0).min(MAX_DECKS as u8);
                 self.decks.clear();
-                self.enter(if self.deck_count > 0 { Stage::Deck(0) } else { Stage::Ready });
+                self.enter(if self.deck_count > 0 { Stage::Deck(0, 0) } else { Stage::Ready });
             }
             Some(Kind::OneWireRead) => self.on_deck(frame.data()),
+            Some(Kind::OneWireInfo) => self.on_serial(frame.data()),
             _ => {}
         }
         Received::Nothing
     }
 
     fn on_deck(&mut self, data: &[u8]) {
-        let Stage::Deck(index) = self.stage else { return };
+        let Stage::Deck(index, address) = self.stage else { return };
         match one_wire_read_answer(data) {
-            Some((answered, 0, memory)) if answered == index => {
-                if let Some(deck) = DeckId::decode(&memory) {
+            Some((answered, at, bytes)) if (answered, at) == (index, address) => {
+                if address == 0 {
+                    // No deck that can be known: the next one.
+                    let Some(id) = DeckId::decode(&bytes) else { return self.next_deck(index) };
                     // More than fit were not asked for.
-                    let _ = self.decks.push(deck);
+                    let _ = self.decks.push(Deck { id, serial: [0; 8], memory: [0xFF; ONE_WIRE_SIZE] });
                 }
-                self.next_deck(index);
+                let memory = self.decks.last_mut().and_then(|d| d.memory.get_mut(usize::from(address)..));
+                memory.unwrap_or(&mut []).iter_mut().zip(bytes).for_each(|(to, from)| *to = from);
+                let next = address + ONE_WIRE_CHUNK as u16;
+                let more = usize::from(next) < ONE_WIRE_SIZE;
+                self.enter(if more { Stage::Deck(index, next) } else { Stage::Serial(index) });
             }
             // An answer to an older question.
             Some(_) => {}
@@ -199,9 +210,20 @@ impl Link {
         }
     }
 
+    fn on_serial(&mut self, data: &[u8]) {
+        let Stage::Serial(index) = self.stage else { return };
+        if let (Some((answered, serial)), Some(deck)) = (data.split_first(), self.decks.last_mut())
+            && *answered == index
+            && let Some(serial) = serial.first_chunk()
+        {
+            deck.serial = *serial;
+        }
+        self.next_deck(index);
+    }
+
     fn next_deck(&mut self, index: u8) {
         let next = index + 1;
-        self.enter(if next < self.deck_count { Stage::Deck(next) } else { Stage::Ready });
+        self.enter(if next < self.deck_count { Stage::Deck(next, 0) } else { Stage::Ready });
     }
 
     fn enter(&mut self, stage: Stage) {
@@ -236,7 +258,7 @@ impl Link {
     fn give_up(&mut self) {
         match self.stage {
             Stage::Version => self.enter(Stage::Scan),
-            Stage::Deck(index) => self.next_deck(index),
+            Stage::Deck(index, _) | Stage::Serial(index) => self.next_deck(index),
             _ => self.enter(Stage::Ready),
         }
     }
@@ -253,7 +275,10 @@ impl Link {
             }
             Stage::Version => (Frame::new(Kind::NrfVersion, &[]), None),
             Stage::Scan => (Frame::new(Kind::OneWireScan, &[]), None),
-            Stage::Deck(index) => (Frame::new(Kind::OneWireRead, &one_wire_read_request(index, 0)), None),
+            Stage::Deck(index, address) => {
+                (Frame::new(Kind::OneWireRead, &one_wire_read_request(index, address)), None)
+            }
+            Stage::Serial(index) => (Frame::new(Kind::OneWireInfo, &[index]), None),
             Stage::Ready => (Frame::new(Kind::RadioReady, &[]), Some(Stage::Battery)),
             Stage::Battery => (Frame::new(Kind::BatteryAutoUpdate, &[]), Some(Stage::Running)),
             Stage::Running => return None,
@@ -279,9 +304,11 @@ mod tests {
     extern crate std;
     use std::vec::Vec;
 
-    use steady_common::syslink::ONE_WIRE_CHUNK;
-
     use super::*;
+
+    fn ids(link: &Link) -> Vec<DeckId> {
+        link.decks().iter().map(|deck| deck.id).collect()
+    }
 
     /// A radio processor with decks; each question can be left unanswered.
     struct Nrf {
@@ -305,11 +332,14 @@ mod tests {
                     let Some(deck) = self.decks[usize::from(index)] else {
                         return Frame::new(kind, &[0xFF]);
                     };
-                    let mut data = [0; 3 + ONE_WIRE_CHUNK];
-                    data[0] = index;
-                    data[3..11].copy_from_slice(&deck.encode(0));
+                    let mut memory = [0x55; 4 * ONE_WIRE_CHUNK];
+                    memory[..8].copy_from_slice(&deck.encode(0));
+                    let address = usize::from(u16::from_le_bytes([frame.data()[1], frame.data()[2]]));
+                    let mut data = frame.data().to_vec();
+                    data.extend(&memory[address..address + ONE_WIRE_CHUNK]);
                     Frame::new(kind, &data)
                 }
+                Kind::OneWireInfo => Frame::new(kind, &[frame.data()[0], 1, 2, 3, 4, 5, 6, 7, 8]),
                 Kind::RadioChannel | Kind::RadioDataRate | Kind::RadioAddress | Kind::RadioReady => {
                     Some(*frame)
                 }
@@ -338,7 +368,10 @@ mod tests {
         let mut link = Link::new(RadioSettings::default());
         run(&mut nrf, &mut link, 0, 2);
         assert!(link.is_up());
-        assert_eq!(link.decks(), [DeckId::LED_RING, DeckId::MICRO_SD]);
+        assert_eq!(ids(&link), [DeckId::LED_RING, DeckId::MICRO_SD]);
+        let deck = link.decks()[1];
+        assert_eq!((deck.serial, &deck.memory[..8]), ([1, 2, 3, 4, 5, 6, 7, 8], &deck.id.encode(0)[..]));
+        assert!(deck.memory[8..].iter().all(|byte| *byte == 0x55), "to its end");
         let order = [
             Kind::RadioChannel,
             Kind::RadioDataRate,
@@ -348,6 +381,14 @@ mod tests {
             Kind::OneWireRead,
             Kind::OneWireRead,
             Kind::OneWireRead,
+            Kind::OneWireRead,
+            Kind::OneWireInfo,
+            Kind::OneWireRead, // Refused: no deck there.
+            Kind::OneWireRead,
+            Kind::OneWireRead,
+            Kind::OneWireRead,
+            Kind::OneWireRead,
+            Kind::OneWireInfo,
             Kind::RadioReady,
             Kind::BatteryAutoUpdate,
         ];
@@ -356,7 +397,7 @@ mod tests {
 
     #[test]
     fn silence_to_a_question_does_not_stop_the_radio() {
-        for deaf in [Kind::NrfVersion, Kind::OneWireScan, Kind::OneWireRead] {
+        for deaf in [Kind::NrfVersion, Kind::OneWireScan, Kind::OneWireRead, Kind::OneWireInfo] {
             let mut nrf = nrf(&[Some(DeckId::MICRO_SD)]);
             nrf.deaf_to.push(deaf);
             let mut link = Link::new(RadioSettings::default());
@@ -382,7 +423,7 @@ mod tests {
         run(&mut nrf, &mut link, 5000, 1100);
         assert_eq!(link.restarts(), 1);
         assert!(nrf.heard.contains(&Kind::RadioReady) && nrf.heard.contains(&Kind::BatteryAutoUpdate));
-        assert_eq!(link.decks(), [DeckId::MICRO_SD]);
+        assert_eq!(ids(&link), [DeckId::MICRO_SD]);
     }
 
     #[test]

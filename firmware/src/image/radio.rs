@@ -60,6 +60,7 @@ pub(crate) async fn run(parts: Parts) {
         device,
         outbox: Deque::new(),
         shutdown: Shutdown::default(),
+        decks_are_told: false,
         reported_ms: 0,
     };
     uart::follow_flow_control();
@@ -105,6 +106,7 @@ struct Radio {
     /// Answers that wait for their turn.
     outbox: Deque<Packet, 16>,
     shutdown: Shutdown,
+    decks_are_told: bool,
     reported_ms: u32,
 }
 
@@ -184,10 +186,14 @@ impl Radio {
     }
 
     fn report(&mut self, now_ms: u32, link: &Link, bad_frames: u32) {
-        let has = |deck: DeckId| link.decks().contains(&deck);
+        let has = |id: DeckId| link.decks().iter().any(|deck| deck.id == id);
         let decks = [(MICRO_SD, DeckId::MICRO_SD), (LED_RING, DeckId::LED_RING)];
         let found = decks.iter().filter(|(_, id)| has(*id)).fold(0, |found, (bit, _)| found | bit);
         DECKS.store(found, Ordering::Relaxed);
+        if link.is_up() && !self.decks_are_told {
+            self.decks_are_told = true;
+            self.services.set_decks(link.decks());
+        }
         self.device = Device {
             storage: CARD.get().unwrap_or_default(),
             micro_sd_deck: found & MICRO_SD != 0,

@@ -1,17 +1,20 @@
-//! Port 4: the trajectory memory, and the gain tables for reading.
+//! Port 4: the trajectory memory; for reading the gain tables and the decks' one-wire memories.
 
 use steady_common::commander::{Command, TRAJECTORY_CHUNK};
 use steady_common::crtp::memory::{Data, Kind, MAX_READ, Reply, Request};
 use steady_common::crtp::{Malformed, Packet, errno};
+use steady_common::syslink::{Deck, ONE_WIRE_SIZE};
 use steady_common::{gain_table, planner};
 
 use super::{Context, Outcome, Services};
+use crate::drivers::nrf51::MAX_DECKS;
 
 /// Id of the trajectory memory.
 const TRAJECTORY: u8 = 0;
 /// Id of the gain tables' memory.
 const GAIN_TABLES: u8 = 1;
-const COUNT: u8 = 2;
+/// Id of the first deck's memory.
+const FIRST_DECK: u8 = 2;
 
 /// The flash with the gain tables, from its first byte.
 pub trait Flash {
@@ -39,6 +42,7 @@ impl Flash for &[u8] {
 /// What clients have written: a copy, because the original belongs to the flight task.
 pub(super) struct Memories {
     trajectory: [u8; planner::MEMORY_LEN],
+    decks: heapless::Vec<Deck, MAX_DECKS>,
 }
 
 impl core::fmt::Debug for Memories {
@@ -49,28 +53,46 @@ impl core::fmt::Debug for Memories {
 
 impl Memories {
     pub(super) const fn new() -> Self {
-        Self { trajectory: [0; planner::MEMORY_LEN] }
+        Self { trajectory: [0; planner::MEMORY_LEN], decks: heapless::Vec::new() }
+    }
+
+    /// The decks whose memories are whole: clients read them when they connect, and stumble over others.
+    pub(super) fn set_decks(&mut self, decks: &[Deck]) {
+        self.decks.clear();
+        for deck in decks.iter().filter(|deck| deck.is_whole()) {
+            // As many places as decks that are asked.
+            let _ = self.decks.push(*deck);
+        }
+    }
+
+    fn count(&self) -> u8 {
+        FIRST_DECK + self.decks.len() as u8
+    }
+
+    fn deck(&self, id: u8) -> Option<&Deck> {
+        self.decks.get(usize::from(id.checked_sub(FIRST_DECK)?))
+    }
+
+    /// Kind, size and number of a memory.
+    #[allow(clippy::cast_possible_truncation, reason = "a few hundred kilobytes")]
+    fn info(&self, id: u8) -> Option<(Kind, u32, [u8; 8])> {
+        match id {
+            TRAJECTORY => Some((Kind::Trajectory, planner::MEMORY_LEN as u32, [0; 8])),
+            GAIN_TABLES => Some((Kind::App, TABLES_SIZE as u32, [0; 8])),
+            _ => self.deck(id).map(|deck| (Kind::OneWire, ONE_WIRE_SIZE as u32, deck.serial)),
+        }
     }
 }
 
 /// Size of the gain tables' memory.
 const TABLES_SIZE: usize = gain_table::PAGE_COUNT * gain_table::PAGE_SIZE;
 
-#[allow(clippy::cast_possible_truncation, reason = "a few hundred kilobytes")]
-const fn size_of(id: u8) -> Option<(Kind, u32)> {
-    match id {
-        TRAJECTORY => Some((Kind::Trajectory, planner::MEMORY_LEN as u32)),
-        GAIN_TABLES => Some((Kind::App, TABLES_SIZE as u32)),
-        _ => None,
-    }
-}
-
 impl Services {
     pub(super) fn memory(&mut self, packet: &Packet, context: &mut Context<'_>) -> Outcome {
         let reply = match Request::decode(packet)? {
-            Request::Count => Reply::Count(COUNT),
-            Request::Info(id) => match size_of(id) {
-                Some((kind, size)) => Reply::Info { id, kind: kind as u8, size, serial: [0; 8] },
+            Request::Count => Reply::Count(self.memories.count()),
+            Request::Info(id) => match self.memories.info(id) {
+                Some((kind, size, serial)) => Reply::Info { id, kind: kind as u8, size, serial },
                 None => return Err(Malformed::Value),
             },
             Request::Read { id, address, length } => {
@@ -92,7 +114,7 @@ impl Services {
         let done = match id {
             TRAJECTORY => self.memories.trajectory.as_slice().read(address, bytes),
             GAIN_TABLES => address + bytes.len() <= TABLES_SIZE && context.flash.read(address, bytes),
-            _ => false,
+            _ => self.memories.deck(id).is_some_and(|deck| deck.memory.as_slice().read(address, bytes)),
         };
         done.then(|| Data::new(bytes))?
     }

@@ -5,6 +5,7 @@ extern crate std;
 use std::collections::HashSet;
 use std::vec::Vec;
 
+use proptest::prelude::*;
 use steady_common::crtp::toc::MAX_NAMES;
 use steady_common::gains::GAINS;
 
@@ -51,6 +52,24 @@ fn what_reads_as_a_type_writes_as_it() {
     for log in LOGS {
         let value = (log.get)(&View { settings: &settings, telemetry: &telemetry, device: &device });
         assert_eq!(value.kind(), log.kind, "{log:?}");
+    }
+}
+
+proptest! {
+    /// Fence, voltages, times, gains: no bits that come in can switch a check off by being no number.
+    #[test]
+    fn whatever_is_written_every_setting_stays_a_number(bits in prop::collection::vec(any::<u32>(), PARAMS.len())) {
+        let (mut settings, telemetry, device) = (Settings::new(), Telemetry::default(), Device::default());
+        let writable = PARAMS.iter().zip(&bits).filter(|(param, _)| param.kind == Type::F32);
+        for (param, bits) in writable {
+            // Half of all bit patterns are near one, where some are taken.
+            let written = if bits & 1 == 0 { f32::from_bits(*bits) } else { *bits as f32 * 1e-9 };
+            let outcome = param.set.map(|set| set(&mut settings, Value::F32(written)));
+            let view = View { settings: &settings, telemetry: &telemetry, device: &device };
+            let Value::F32(read) = (param.get)(&view) else { panic!("{param:?}") };
+            prop_assert!(read.is_finite(), "{:?} is {read} after {written}", param);
+            prop_assert!(outcome != Some(Set::Done) || read == written, "{:?}", param);
+        }
     }
 }
 
