@@ -84,7 +84,7 @@ const POINTERS: [Pointers; 6] = [
     // The radio services: the way to the flight task, and the gain tables' flash.
     Pointers {
         callers: &["steady_firmware::services", "steady_firmware::image::radio"],
-        targets: &["image::radio::Tables as", "<steady_firmware::image::radio::Radio>"],
+        targets: &["image::radio::Tables as", "<steady_firmware::image::radio::Radio>::with"],
     },
     // The kinds of pieces.
     Pointers {
