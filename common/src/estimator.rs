@@ -283,9 +283,7 @@ impl Estimator {
         let largest = sizes.to_array().into_iter().fold(0.0, |m: f32, x| if x > m { x } else { m });
         if largest > SMALL_ANGLE && largest < 10.0 {
             self.attitude = self.attitude.integrate_body_rate(d, 1.0);
-            let mut turn = diagonal(&[1.0; N]);
-            put_attitude_block(&mut turn, d * 0.5);
-            self.covariance = sandwich(&turn, &self.covariance);
+            turn_attitude(&mut self.covariance, &attitude_block(d * 0.5));
             self.tidy();
         }
         self.attitude_error = Vec3::ZERO;
@@ -326,30 +324,44 @@ fn transition(r: &Mat3, v: Vec3, w: Vec3, dt: f32) -> Matrix {
     let t = w * dt;
     let [v0, v1, v2] = p_v;
     let [a0, a1, a2] = p_a;
-    let mut a = [
+    let [b0, b1, b2] = attitude_block(t * 0.5);
+    [
         [1.0, 0.0, 0.0, v0.x, v1.x, v2.x, a0.x, a1.x, a2.x],
         [0.0, 1.0, 0.0, v0.y, v1.y, v2.y, a0.y, a1.y, a2.y],
         [0.0, 0.0, 1.0, v0.z, v1.z, v2.z, a0.z, a1.z, a2.z],
         [0.0, 0.0, 0.0,  1.0,  t.z, -t.y,  0.0,  g.z, -g.y],
         [0.0, 0.0, 0.0, -t.z,  1.0,  t.x, -g.z,  0.0,  g.x],
         [0.0, 0.0, 0.0,  t.y, -t.x,  1.0,  g.y, -g.x,  0.0],
-        [0.0; N],
-        [0.0; N],
-        [0.0; N],
-    ];
-    put_attitude_block(&mut a, t * 0.5);
-    a
+        [0.0, 0.0, 0.0,  0.0,  0.0,  0.0, b0.x, b0.y, b0.z],
+        [0.0, 0.0, 0.0,  0.0,  0.0,  0.0, b1.x, b1.y, b1.z],
+        [0.0, 0.0, 0.0,  0.0,  0.0,  0.0, b2.x, b2.y, b2.z],
+    ]
 }
 
-/// How an attitude error turns along with the body, to second order in `d`, half the turn.
+/// How an attitude error turns along with the body, to second order in `d`, half the turn: by rows.
 #[rustfmt::skip]
-fn put_attitude_block(matrix: &mut Matrix, d: Vec3) {
+fn attitude_block(d: Vec3) -> [Vec3; 3] {
     let (xx, yy, zz) = (0.5 * d.x * d.x, 0.5 * d.y * d.y, 0.5 * d.z * d.z);
     let (xy, xz, yz) = (0.5 * d.x * d.y, 0.5 * d.x * d.z, 0.5 * d.y * d.z);
-    let [.., r6, r7, r8] = matrix;
-    *r6 = [0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 1.0 - yy - zz, d.z + xy, xz - d.y];
-    *r7 = [0.0, 0.0, 0.0, 0.0, 0.0, 0.0, xy - d.z, 1.0 - xx - zz, d.x + yz];
-    *r8 = [0.0, 0.0, 0.0, 0.0, 0.0, 0.0, d.y + xz, yz - d.x, 1.0 - xx - yy];
+    [
+        Vec3::new(1.0 - yy - zz, d.z + xy, xz - d.y),
+        Vec3::new(xy - d.z, 1.0 - xx - zz, d.x + yz),
+        Vec3::new(d.y + xz, yz - d.x, 1.0 - xx - yy),
+    ]
+}
+
+/// A P Aᵀ for an A that turns the attitude error and leaves the rest as it is: a tenth of the work of
+/// the whole product.
+fn turn_attitude(p: &mut Matrix, block: &[Vec3; 3]) {
+    for [.., x, y, z] in p.iter_mut() {
+        let old = Vec3::new(*x, *y, *z);
+        [*x, *y, *z] = block.map(|row| row.dot(old));
+    }
+    let [.., r6, r7, r8] = p;
+    for ((x, y), z) in r6.iter_mut().zip(r7).zip(r8) {
+        let old = Vec3::new(*x, *y, *z);
+        [*x, *y, *z] = block.map(|row| row.dot(old));
+    }
 }
 
 fn diagonal(values: &Vector) -> Matrix {
@@ -374,4 +386,29 @@ fn sandwich(a: &Matrix, p: &Matrix) -> Matrix {
 fn blend(from: Quat, to: Quat, part: f32) -> Quat {
     let mix = |a: f32, b: f32| a + part * (b - a);
     Quat::new(mix(from.w, to.w), mix(from.x, to.x), mix(from.y, to.y), mix(from.z, to.z)).normalized()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn turning_the_attitude_is_the_whole_product() {
+        let mut p = diagonal(&[1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0, 8.0, 9.0]);
+        for (i, row) in p.iter_mut().enumerate() {
+            for (j, v) in row.iter_mut().enumerate() {
+                *v += 0.01 * (i * j) as f32;
+            }
+        }
+        let block = attitude_block(Vec3::new(0.02, -0.01, 0.03));
+        let mut whole = diagonal(&[1.0; N]);
+        for (row, b) in whole.iter_mut().skip(6).zip(block) {
+            row[6..].copy_from_slice(&[b.x, b.y, b.z]);
+        }
+        let expected = sandwich(&whole, &p);
+        turn_attitude(&mut p, &block);
+        for (a, b) in p.iter().flatten().zip(expected.iter().flatten()) {
+            assert!((a - b).abs() < 1e-5, "{a} {b}");
+        }
+    }
 }
