@@ -1,8 +1,8 @@
 //! The ground: who is at the other end of the radio, in virtual time.
 
 use std::collections::VecDeque;
-use std::io::ErrorKind;
 use std::net::{SocketAddr, UdpSocket};
+use std::sync::mpsc::{Receiver, Sender, channel};
 
 use anyhow::{Context, Result};
 use steady_common::State;
@@ -114,6 +114,7 @@ impl Dongle {
 #[derive(Debug)]
 pub struct Udp {
     socket: UdpSocket,
+    arrived: Receiver<(SocketAddr, Vec<u8>)>,
     client: Option<SocketAddr>,
     dongle: Dongle,
     uplink: Network,
@@ -129,9 +130,13 @@ impl Udp {
     /// If the address is in use or not ours.
     pub fn listen(address: &str, radio: &Radio, seed: u64, trouble: Trouble) -> Result<Self> {
         let socket = UdpSocket::bind(address).with_context(|| format!("cannot listen on {address}"))?;
-        socket.set_nonblocking(true)?;
+        let (sender, arrived) = channel();
+        let ears = socket.try_clone()?;
+        // The system keeps only few datagrams; this way a burst waits here.
+        std::thread::spawn(move || hear(&ears, &sender));
         Ok(Self {
             socket,
+            arrived,
             client: None,
             dongle: Dongle::eager(radio, seed),
             uplink: Network::new(trouble, seed, 0),
@@ -149,25 +154,29 @@ impl Udp {
     }
 }
 
+/// Takes datagrams until nobody wants them any more.
+fn hear(socket: &UdpSocket, sender: &Sender<(SocketAddr, Vec<u8>)>) {
+    let mut buffer = [0; 64];
+    loop {
+        // A client that is gone makes itself heard as an error; another may come.
+        let Ok((len, from)) = socket.recv_from(&mut buffer) else { continue };
+        if sender.send((from, buffer[..len].to_vec())).is_err() {
+            return;
+        }
+    }
+}
+
 impl Ground for Udp {
     fn millisecond(&mut self, now_us: u64, _truth: &State, board: &mut Board, memory: &mut Memory<'_>) {
-        let mut buffer = [0; 64];
-        loop {
-            match self.socket.recv_from(&mut buffer) {
-                Ok((len, from)) => {
-                    self.client = Some(from);
-                    self.traffic.0 += 1;
-                    // A scan: any answer will do. It also polls, like any null packet.
-                    if buffer[..len] == [0xFF] {
-                        let _ = self.socket.send_to(&[0xFF], from);
-                        self.dongle.next_poll_us = now_us;
-                    } else if let Some(packet) = Packet::from_bytes(&buffer[..len]) {
-                        self.uplink.put(now_us, packet);
-                    }
-                }
-                Err(error) if error.kind() == ErrorKind::WouldBlock => break,
-                // A client that is gone makes itself heard this way; another may come.
-                Err(_) => break,
+        while let Ok((from, bytes)) = self.arrived.try_recv() {
+            self.client = Some(from);
+            self.traffic.0 += 1;
+            // A scan: any answer will do. It also polls, like any null packet.
+            if bytes == [0xFF] {
+                let _ = self.socket.send_to(&[0xFF], from);
+                self.dongle.next_poll_us = now_us;
+            } else if let Some(packet) = Packet::from_bytes(&bytes) {
+                self.uplink.put(now_us, packet);
             }
         }
         while let Some(packet) = self.uplink.take(now_us) {

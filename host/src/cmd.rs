@@ -1,9 +1,17 @@
 //! The verbs of `steady`, one file each.
 
+pub mod console;
 pub mod demo;
+pub mod drone;
+pub mod flash;
 pub mod fly;
 pub mod gains;
+pub mod info;
 pub mod log;
+pub mod param;
+pub mod scan;
+pub mod supervise;
+mod tables;
 pub mod world;
 
 use std::fmt::Display;

@@ -8,7 +8,8 @@ use steady::{cmd, doctor};
 /// Sim-to-real learning for small drones: learn a controller in simulation, fly it, read the flight
 /// back, discover what the simulator got wrong, and put better gains on the drone.
 ///
-/// Exit status: 0 success, 1 failure, 2 wrong usage.
+/// Exit status: 0 success, 1 failure, 2 wrong usage, 3 drone or Crazyradio not found, 4 verification
+/// failed.
 #[derive(Debug, Parser)]
 #[command(version, arg_required_else_help = true, max_term_width = 100)]
 struct Cli {
@@ -25,14 +26,22 @@ enum Verb {
     Demo(cmd::demo::Cmd),
     Fly(cmd::fly::Cmd),
     Gains(cmd::gains::Cmd),
+    Scan(cmd::scan::Cmd),
+    Info(cmd::info::Cmd),
+    Param(cmd::param::Cmd),
+    Console(cmd::console::Cmd),
+    Arm(cmd::supervise::Arm),
+    Disarm(cmd::supervise::Disarm),
+    Stop(cmd::supervise::Stop),
+    Recover(cmd::supervise::Recover),
+    Flash(cmd::flash::Cmd),
     Log(cmd::log::Cmd),
     World(cmd::world::Cmd),
     Doctor(doctor::Cmd),
 }
 
 fn main() -> ExitCode {
-    // A training saves and ends after its round; without a handler Ctrl-C just ends the program.
-    #[cfg(feature = "train")]
+    // A training saves and ends after its round, and a drone is not left in its bootloader.
     if let Err(error) = ctrlc::set_handler(interrupted) {
         eprintln!("Ctrl-C will not save: {error}");
     }
@@ -44,6 +53,15 @@ fn main() -> ExitCode {
         Verb::Demo(cmd) => cmd.run(),
         Verb::Fly(cmd) => cmd.run(),
         Verb::Gains(cmd) => cmd.run(),
+        Verb::Scan(cmd) => cmd.run(),
+        Verb::Info(cmd) => cmd.run(),
+        Verb::Param(cmd) => cmd.run(),
+        Verb::Console(cmd) => cmd.run(),
+        Verb::Arm(cmd) => cmd.run(),
+        Verb::Disarm(cmd) => cmd.run(),
+        Verb::Stop(cmd) => cmd.run(),
+        Verb::Recover(cmd) => cmd.run(),
+        Verb::Flash(cmd) => cmd.run(),
         Verb::Log(cmd) => cmd.run(),
         Verb::World(cmd) => cmd.run(),
         Verb::Doctor(cmd) => cmd.run(),
@@ -52,18 +70,27 @@ fn main() -> ExitCode {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             eprintln!("error: {error:#}");
-            ExitCode::FAILURE
+            let code = error.downcast_ref::<steady_radio::Error>().map_or(1, steady_radio::Error::exit_code);
+            ExitCode::from(code)
         }
     }
 }
 
-/// The first Ctrl-C lets a training save; where nothing is being trained, or at the second, it ends.
-#[cfg(feature = "train")]
+/// The first Ctrl-C lets a training save or a drone get its table; where nothing of the kind is going
+/// on, or at the second, it ends.
 fn interrupted() {
-    use steady::train::run::interrupt;
-    if interrupt::asked() || !interrupt::can_wait() {
-        std::process::exit(130);
+    if cmd::drone::must_wait() {
+        eprintln!("the drone is in its bootloader: wait a moment; Ctrl-C again leaves it there");
+        return;
     }
-    interrupt::ask();
-    eprintln!("saving; Ctrl-C again ends at once");
+    #[cfg(feature = "train")]
+    {
+        use steady::train::run::interrupt;
+        if !interrupt::asked() && interrupt::can_wait() {
+            interrupt::ask();
+            eprintln!("saving; Ctrl-C again ends at once");
+            return;
+        }
+    }
+    std::process::exit(130);
 }

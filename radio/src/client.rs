@@ -7,7 +7,7 @@ use steady_common::crtp::log::{self, Variable, Variables};
 use steady_common::crtp::memory::{self, MAX_READ};
 use steady_common::crtp::param::{self, Raw};
 use steady_common::crtp::toc::{self as wire, Info};
-use steady_common::crtp::{Packet, Port, console, errno, platform, supervisor};
+use steady_common::crtp::{Packet, Port, console, errno, link, platform, supervisor};
 use steady_common::supervisor::Blockers;
 use steady_common::value::{Type, Value};
 
@@ -234,6 +234,30 @@ impl Client {
         Ok(Platform { protocol, firmware, device })
     }
 
+    /// Sends so many echoes, one at a time and each once: how many came back, and how long they took on
+    /// average, s.
+    ///
+    /// # Errors
+    /// When the link is gone.
+    pub fn echo(&mut self, count: u32) -> Result<(u32, f64)> {
+        let (mut back, mut took) = (0, 0.0);
+        for n in 0..count {
+            let Some(packet) = Packet::new(Port::Link, link::ECHO, &n.to_le_bytes()) else { break };
+            let sent = self.link.now();
+            self.link.send(&packet)?;
+            let until = sent + Duration::from_millis(100);
+            while let Some(answer) = self.link.receive(until.saturating_sub(self.link.now()))? {
+                if answer.port() == Some(Port::Link) && answer.data() == packet.data() {
+                    back += 1;
+                    took += (self.link.now() - sent).as_secs_f64();
+                    break;
+                }
+                hear(&mut self.console, &answer);
+            }
+        }
+        Ok((back, if back > 0 { took / f64::from(back) } else { 0.0 }))
+    }
+
     /// Battery voltage, V, as the radio processor measures it: also when the firmware is dead.
     ///
     /// # Errors
@@ -279,7 +303,7 @@ impl Client {
             ));
         }
         let why = self.blockers()?;
-        Err(Error::Refused(format!("the drone does not arm: {why}")))
+        Err(Error::Refused(format!("the drone does not arm; what stands against it: {why}")))
     }
 
     /// What stands against arming, in words.
@@ -296,11 +320,7 @@ impl Client {
         };
         let names: Vec<&str> =
             Blockers::NAMES.iter().filter(|(b, _)| bits & b.0 != 0).map(|(_, name)| *name).collect();
-        Ok(if names.is_empty() {
-            "nothing stands against it now; try again".to_owned()
-        } else {
-            names.join(", ")
-        })
+        Ok(if names.is_empty() { "nothing".to_owned() } else { names.join(", ") })
     }
 
     /// Leaves the state after a crash.

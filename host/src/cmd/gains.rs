@@ -1,4 +1,4 @@
-//! `steady gains`: look at gain tables, compare, check and convert them.
+//! `steady gains`: look at gain tables, compare, check and convert them; put them on a drone.
 
 use std::path::PathBuf;
 
@@ -8,10 +8,12 @@ use serde_json::json;
 use steady_common::GainTable;
 use steady_common::gains::GAINS;
 
+use super::drone::Address;
+use super::tables::{self, Writing};
 use super::{Output, check_each};
 use crate::{files, gains_file};
 
-/// Look at gain tables, compare, check and convert them.
+/// Look at gain tables, compare, check and convert them; put them on a drone.
 ///
 /// A TABLE is a TOML file, a page for the drone (.bin), or the word `nominal`.
 #[derive(Debug, Args)]
@@ -64,6 +66,55 @@ enum Verb {
         #[command(flatten)]
         output: Output,
     },
+    /// Write a table to a drone, read it back, and make sure that it flies it.
+    ///
+    /// The file is checked first; then the drone's tables are read and kept as files, the difference
+    /// is shown, and the drone restarted into its bootloader and back.
+    Flash {
+        /// The table.
+        table: String,
+        #[command(flatten)]
+        writing: Writing,
+    },
+    /// Go back to an older table of a drone: it is written again with a new number.
+    Revert {
+        /// Its number; default: the one before the newest.
+        #[arg(long)]
+        to: Option<u32>,
+        #[command(flatten)]
+        writing: Writing,
+    },
+    /// Read the table a drone flies, as TOML or, for a file that ends in .bin, as a page.
+    Read {
+        /// Another table, by its number.
+        #[arg(long)]
+        sequence: Option<u32>,
+        #[command(flatten)]
+        output: Output,
+        #[command(flatten)]
+        address: Address,
+    },
+    /// Print all tables a drone has.
+    History {
+        /// Print JSON, one object per line.
+        #[arg(long)]
+        json: bool,
+        #[command(flatten)]
+        address: Address,
+    },
+    /// Fly a table's gains without flashing them, until the next restart.
+    ///
+    /// The drone takes them over when it is disarmed or hovers, and its guard watches them.
+    Try {
+        /// The table.
+        #[arg(required_unless_present = "off", conflicts_with = "off")]
+        table: Option<String>,
+        /// Go back to the table in the flash.
+        #[arg(long)]
+        off: bool,
+        #[command(flatten)]
+        address: Address,
+    },
 }
 
 impl Cmd {
@@ -89,6 +140,11 @@ impl Cmd {
             Verb::Unpack { table, output } => {
                 output.write(&gains_file::to_toml(&gains_file::load(&table)?))?;
             }
+            Verb::Flash { table, writing } => tables::flash(&table, &writing)?,
+            Verb::Revert { to, writing } => tables::revert(to, &writing)?,
+            Verb::Read { sequence, output, address } => tables::read(&address, sequence, &output)?,
+            Verb::History { json, address } => tables::history(&address, json)?,
+            Verb::Try { table, off: _, address } => tables::try_out(table.as_deref(), &address)?,
         }
         Ok(())
     }
@@ -124,7 +180,7 @@ fn show(table: &GainTable, as_json: bool) {
     }
 }
 
-fn diff(a: &GainTable, b: &GainTable) {
+pub(super) fn diff(a: &GainTable, b: &GainTable) {
     let mut same = true;
     for ((g, a), b) in GAINS.iter().zip(a.gains.to_array()).zip(b.gains.to_array()) {
         if a.to_bits() != b.to_bits() {

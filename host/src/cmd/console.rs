@@ -1,0 +1,36 @@
+//! `steady console`: what a drone says.
+
+use std::io::Write;
+use std::time::{Duration, Instant};
+
+use anyhow::Result;
+use clap::Args;
+
+use super::drone::Address;
+
+/// Print what the drone says, until Ctrl-C.
+#[derive(Debug, Args)]
+pub struct Cmd {
+    #[command(flatten)]
+    address: Address,
+    /// End after so many seconds.
+    #[arg(long)]
+    seconds: Option<f64>,
+}
+
+impl Cmd {
+    /// Listens and prints.
+    ///
+    /// # Errors
+    /// When nobody answers at the beginning.
+    pub fn run(self) -> Result<()> {
+        let mut client = self.address.connect()?;
+        client.platform()?;
+        let started = Instant::now();
+        while self.seconds.is_none_or(|s| started.elapsed().as_secs_f64() < s) {
+            print!("{}", client.console(Duration::from_millis(200))?);
+            std::io::stdout().flush()?;
+        }
+        Ok(())
+    }
+}

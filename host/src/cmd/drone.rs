@@ -1,0 +1,139 @@
+//! What all verbs that talk to a drone have in common: its address, a progress display, a question
+//! before something is changed, and patience with Ctrl-C.
+
+use std::io::{IsTerminal, Write};
+use std::sync::atomic::{AtomicU8, Ordering};
+use std::time::Duration;
+
+use anyhow::{Result, bail};
+use clap::Args;
+use indicatif::{ProgressBar, ProgressStyle};
+use steady_radio::client::Client;
+use steady_radio::tables::Step;
+use steady_radio::toc::Cache;
+use steady_radio::{Uri, link};
+
+/// Which drone.
+#[derive(Debug, Args)]
+pub struct Address {
+    /// The drone: radio://DONGLE/CHANNEL/RATE/ADDRESS, or udp://HOST:PORT for a virtual one.
+    #[arg(long, env = "CFLIB_URI", default_value = "radio://0/80/2M/E7E7E7E7E7")]
+    pub uri: String,
+}
+
+impl Address {
+    /// Opens the link; nothing is sent yet.
+    ///
+    /// # Errors
+    /// When the address makes no sense, or there is no dongle.
+    pub fn connect(&self) -> Result<Client> {
+        let uri: Uri = self.uri.parse()?;
+        Ok(Client::new(link::open(&uri)?, Cache::of_user()))
+    }
+}
+
+/// Asks before something is changed.
+#[derive(Debug, Args)]
+pub struct Consent {
+    /// Do not ask.
+    #[arg(long, short)]
+    pub yes: bool,
+    /// Show what would be done, and change nothing.
+    #[arg(long)]
+    pub dry_run: bool,
+}
+
+impl Consent {
+    /// True when it is to be done.
+    ///
+    /// # Errors
+    /// When there is nobody to ask.
+    pub fn ask(&self, question: &str) -> Result<bool> {
+        if self.dry_run {
+            eprintln!("dry run: nothing was changed");
+            return Ok(false);
+        }
+        if self.yes {
+            return Ok(true);
+        }
+        if !std::io::stdin().is_terminal() {
+            bail!("{question} There is nobody to ask: give --yes, or --dry-run to see what would be done");
+        }
+        eprint!("{question} [y/N] ");
+        std::io::stderr().flush()?;
+        let mut answer = String::new();
+        std::io::stdin().read_line(&mut answer)?;
+        let agreed = matches!(answer.trim(), "y" | "Y" | "yes");
+        if !agreed {
+            eprintln!("nothing was changed");
+        }
+        Ok(agreed)
+    }
+}
+
+/// 0: Ctrl-C may end the program; 1: the drone is in its bootloader; 2: and Ctrl-C was pressed.
+static BOOTLOADER: AtomicU8 = AtomicU8::new(0);
+
+/// True when a first Ctrl-C must wait, because the drone is in its bootloader.
+pub fn must_wait() -> bool {
+    BOOTLOADER.compare_exchange(1, 2, Ordering::AcqRel, Ordering::Acquire).is_ok()
+}
+
+/// While this lives the drone is in its bootloader.
+pub(super) struct InBootloader;
+
+impl InBootloader {
+    pub(super) fn begin() -> Self {
+        BOOTLOADER.store(1, Ordering::Release);
+        Self
+    }
+}
+
+impl Drop for InBootloader {
+    fn drop(&mut self) {
+        BOOTLOADER.store(0, Ordering::Release);
+    }
+}
+
+/// A bar on a terminal, a line for every step without one; both on standard error.
+pub(super) struct Progress {
+    bar: ProgressBar,
+    last: &'static str,
+}
+
+impl Progress {
+    pub(super) fn new() -> Self {
+        let bar = ProgressBar::new(0);
+        if let Ok(style) = ProgressStyle::with_template("{msg:<28} {wide_bar} {pos}/{len}") {
+            bar.set_style(style);
+        }
+        bar.enable_steady_tick(Duration::from_millis(200));
+        Self { bar, last: "" }
+    }
+
+    pub(super) fn step(&mut self, step: Step) {
+        let (text, done, of) = match step {
+            Step::Reading(done, of) => ("reading the tables", done, of),
+            Step::Entering => ("restarting into bootloader", 0, 1),
+            Step::Writing(done, of) => ("writing", done, of),
+            Step::Verifying(done, of) => ("reading back", done, of),
+            Step::Leaving => ("restarting into firmware", 0, 1),
+            Step::Asking => ("asking what it flies", 0, 1),
+        };
+        self.bar.set_length(of as u64);
+        self.bar.set_position(done as u64);
+        if text != self.last {
+            self.last = text;
+            self.bar.set_message(text);
+            if self.bar.is_hidden() {
+                eprintln!("{text}");
+            }
+        }
+    }
+}
+
+impl Drop for Progress {
+    fn drop(&mut self) {
+        self.bar.finish_and_clear();
+    }
+}

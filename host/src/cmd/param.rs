@@ -1,0 +1,160 @@
+//! `steady param`: a drone's parameters.
+
+use anyhow::{Result, bail};
+use clap::{Args, Subcommand};
+use serde_json::json;
+use steady_common::value::{Type, Value};
+use steady_radio::client::{Param, describe, parse, show};
+use steady_radio::printable;
+
+use super::drone::Address;
+
+/// Show and change a drone's parameters.
+#[derive(Debug, Args)]
+pub struct Cmd {
+    #[command(subcommand)]
+    verb: Verb,
+}
+
+#[derive(Debug, Subcommand)]
+enum Verb {
+    /// Print all parameters, or those whose name begins with a text.
+    List {
+        /// Beginning of the name, `ctrlMel` or `ctrlMel.kp`.
+        #[arg(default_value = "")]
+        beginning: String,
+        /// Print JSON, one object per line.
+        #[arg(long)]
+        json: bool,
+        #[command(flatten)]
+        address: Address,
+    },
+    /// Print values.
+    Get {
+        /// Names, as group.name.
+        #[arg(required = true)]
+        names: Vec<String>,
+        #[command(flatten)]
+        address: Address,
+    },
+    /// Change values, as group.name=value; each is read back.
+    Set {
+        /// Names with values.
+        #[arg(required = true, value_name = "NAME=VALUE")]
+        changes: Vec<String>,
+        /// Also keep them over a restart.
+        #[arg(long)]
+        store: bool,
+        #[command(flatten)]
+        address: Address,
+    },
+    /// Keep present values over a restart.
+    Store {
+        /// Names, as group.name.
+        #[arg(required = true)]
+        names: Vec<String>,
+        #[command(flatten)]
+        address: Address,
+    },
+}
+
+fn type_name(kind: Type) -> &'static str {
+    match kind {
+        Type::U8 => "u8",
+        Type::I8 => "i8",
+        Type::U16 => "u16",
+        Type::I16 => "i16",
+        Type::U32 => "u32",
+        Type::I32 => "i32",
+        Type::F32 => "f32",
+        Type::F16 => "f16",
+    }
+}
+
+impl Cmd {
+    /// Does it.
+    ///
+    /// # Errors
+    /// When nobody answers, or the drone refuses.
+    pub fn run(self) -> Result<()> {
+        match self.verb {
+            Verb::List { beginning, json, address } => list(&beginning, json, &address),
+            Verb::Get { names, address } => {
+                let mut client = address.connect()?;
+                for name in names {
+                    let param = client.param(&name)?;
+                    println!("{name} = {}", show(client.get(param)?));
+                }
+                Ok(())
+            }
+            Verb::Set { changes, store, address } => {
+                let mut pairs = Vec::new();
+                for change in &changes {
+                    let Some((name, value)) = change.split_once('=') else {
+                        bail!("`{change}` is not NAME=VALUE");
+                    };
+                    pairs.push((name.trim(), value.trim()));
+                }
+                let mut client = address.connect()?;
+                // All of them are understood before the first is changed.
+                let mut ready: Vec<(&str, Param, Value)> = Vec::new();
+                for (name, value) in pairs {
+                    let param = client.param(name)?;
+                    let value = parse(value, param.kind).map_err(|why| anyhow::anyhow!("{name}: {why}"))?;
+                    ready.push((name, param, value));
+                }
+                for (name, param, value) in ready {
+                    client.set(name, param, value)?;
+                    if store {
+                        client.store(name, param)?;
+                    }
+                    println!("{name} = {}{}", show(value), if store { ", kept" } else { "" });
+                }
+                Ok(())
+            }
+            Verb::Store { names, address } => {
+                let mut client = address.connect()?;
+                for name in names {
+                    let param = client.param(&name)?;
+                    client.store(&name, param)?;
+                    println!("{name} = {}, kept", show(client.get(param)?));
+                }
+                Ok(())
+            }
+        }
+    }
+}
+
+fn list(beginning: &str, as_json: bool, address: &Address) -> Result<()> {
+    let mut client = address.connect()?;
+    let entries: Vec<_> =
+        client.params()?.iter().filter(|e| e.full_name().starts_with(beginning)).cloned().collect();
+    let params: Vec<Param> = entries.iter().map(describe).collect::<Result<_, _>>()?;
+    let values = client.values(&params, &mut |_| {})?;
+    for ((entry, param), value) in entries.iter().zip(&params).zip(values) {
+        let name = printable(&entry.full_name());
+        if as_json {
+            println!(
+                "{}",
+                json!({
+                    "name": name,
+                    "type": type_name(param.kind),
+                    "value": value.to_f64(),
+                    "is_read_only": param.is_read_only,
+                    "may_be_kept": param.may_be_kept,
+                })
+            );
+        } else {
+            let access = match (param.is_read_only, param.may_be_kept) {
+                (true, _) => "read only",
+                (_, true) => "can be kept",
+                _ => "",
+            };
+            println!("{:<26} {:>12} {:<4} {access}", name, show(value), type_name(param.kind));
+        }
+    }
+    if entries.is_empty() {
+        bail!("no parameter begins with `{beginning}`; `steady param list` shows all");
+    }
+    Ok(())
+}
