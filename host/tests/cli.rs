@@ -44,6 +44,11 @@ fn every_verb_has_help() {
         &["demo", "--help"],
         &["gains", "--help"],
         &["gains", "pack", "--help"],
+        &["gains", "flash", "--help"],
+        &["flash", "--help"],
+        &["info", "--help"],
+        &["param", "set", "--help"],
+        &["scan", "--help"],
         &["world", "--help"],
         &["doctor", "--help"],
     ] {
