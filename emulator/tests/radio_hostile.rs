@@ -56,9 +56,8 @@ impl Liar {
             // Right up to the header and the first bytes, then anything: numbers, lengths, texts.
             4 => {
                 let from = bytes.len().min(1 + self.below(6));
-                for at in from..bytes.len() {
-                    bytes[at] = self.byte();
-                }
+                let rest: Vec<u8> = (from..bytes.len()).map(|_| self.byte()).collect();
+                bytes.splice(from.., rest);
             }
             _ => bytes = self.last.bytes().to_vec(),
         }
