@@ -1,7 +1,8 @@
 //! `cargo xtask cflib`: the official Python client flies the virtual Crazyflie.
 //!
 //! The client lives in a Python environment of its own, in the user's cache, made by set-up. The flight
-//! itself is `emulator/tests/cflib_flight.py`.
+//! itself is `emulator/tests/cflib_flight.py`, firmware and a gain table over the bootloader
+//! `emulator/tests/cflib_bootloader.py`.
 
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
@@ -17,7 +18,8 @@ use crate::{firmware, sh};
 const REQUIREMENT: &str = "cflib>=0.1.32";
 
 /// Fly the virtual Crazyflie with the official Python client: tables of contents, parameters, a log
-/// stream at 100 Hz, arming, take-off and landing, over UDP.
+/// stream at 100 Hz, arming, take-off and landing, over UDP; then flash firmware and a gain table with
+/// its bootloader code.
 #[derive(Args)]
 pub(crate) struct Cmd {}
 
@@ -45,14 +47,15 @@ impl Cmd {
         sh::run(sh::cargo().args(["build", "--workspace", "--bins", "--profile", "test", "--locked"]))?;
         let folder = std::env::temp_dir().join(format!("steady-cflib-{}", std::process::id()));
         std::fs::create_dir_all(&folder)?;
-        let flown = fly(&root, &python, &elf, &folder);
+        let flown = fly(&root, &python, &elf, &folder).and_then(|()| flash(&root, &python, &elf, &folder));
         // What is left in the temporary folder is the system's to clean up.
         let _ = std::fs::remove_dir_all(&folder);
         flown
     }
 }
 
-fn fly(root: &Path, python: &Path, elf: &Path, folder: &Path) -> Result<()> {
+/// Starts a virtual drone; gives its address.
+fn serve(root: &Path, elf: &Path, folder: &Path) -> Result<(Server, String)> {
     let mut serve = sh::command(root.join("target/debug/virtual-crazyflie"));
     // Any free port; ends by itself after ten minutes of flight, whatever happens to us.
     serve.args(["serve", "--quiet", "--udp", "127.0.0.1:0", "--seconds", "600", "--elf"]).arg(elf);
@@ -64,8 +67,26 @@ fn fly(root: &Path, python: &Path, elf: &Path, folder: &Path) -> Result<()> {
     let mut lines = BufReader::new(output).lines();
     let first = lines.next().context("the virtual Crazyflie ended at once")??;
     let uri = first.strip_prefix("listening on ").with_context(|| format!("it says `{first}`"))?.to_owned();
+    Ok((server, uri))
+}
+
+fn fly(root: &Path, python: &Path, elf: &Path, folder: &Path) -> Result<()> {
+    let (_server, uri) = serve(root, elf, folder)?;
     let mut client = sh::command(python);
     client.arg(root.join("emulator/tests/cflib_flight.py")).arg(uri).arg(folder.join("cache"));
+    sh::run(&mut client)
+}
+
+/// Firmware and a gain table with the client's own bootloader code.
+fn flash(root: &Path, python: &Path, elf: &Path, folder: &Path) -> Result<()> {
+    const SEQUENCE: &str = "7";
+    let table = folder.join("table.bin");
+    let mut pack = sh::command(root.join("target/debug/steady"));
+    sh::run(pack.args(["gains", "pack", "nominal", "--sequence", SEQUENCE, "-o"]).arg(&table))?;
+    let (_server, uri) = serve(root, elf, folder)?;
+    let mut client = sh::command(python);
+    client.arg(root.join("emulator/tests/cflib_bootloader.py")).arg(uri).arg(table).arg(SEQUENCE);
+    client.arg(folder.join("cache")).arg(elf.with_extension("zip"));
     sh::run(&mut client)
 }
 
