@@ -377,6 +377,30 @@ fn a_check_names_what_is_wrong() {
     assert_eq!(check(&mut Log::open(&path).unwrap()).unwrap().problems.len(), 0);
 }
 
+#[test]
+fn damage_of_any_kind_is_survived() {
+    let whole = two_tables();
+    let mut rng = steady_sim::Rng::new(3, 0);
+    let mut below = |limit: usize| rng.next_u32() as usize % limit;
+    // A million of these and worse are the example `fuzz_log`'s.
+    for _ in 0..300 {
+        let mut bytes = whole[..1 + below(60_000)].to_vec();
+        for _ in 0..below(8) {
+            let (at, end) = (below(bytes.len()), below(400));
+            match below(3) {
+                0 => bytes[at] ^= 1 << below(8),
+                1 => drop(bytes.drain(at..(at + end).min(bytes.len() - 1).max(at))),
+                _ => drop(bytes.splice(at..at, (0..end).map(|i| i as u8).collect::<Vec<_>>())),
+            }
+        }
+        let Ok(mut log) = Log::new("log00".to_owned(), Cursor::new(bytes)) else { continue };
+        let found = info(&mut log).unwrap();
+        let steps = found.steps.map_or(0, |s| s.found);
+        assert_eq!(replay(&mut log, &[]).unwrap().steps, steps);
+        assert_eq!(steady::log::check::check(&mut log).unwrap().steps, steps);
+    }
+}
+
 fn steady(folder: &Path, args: &[&str], code: i32) -> (String, String) {
     let run = std::process::Command::new(env!("CARGO_BIN_EXE_steady"));
     let output = { run }.current_dir(folder).args(args).output().unwrap();
