@@ -193,3 +193,24 @@ impl Link for Dongle {
             .map_err(|e| explain(&e))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn usb_errors_end_in_what_to_do() {
+        let usb = |error| explain(&crazyradio::Error::UsbError(error));
+        for (error, words) in [
+            (usb(rusb::Error::Access), &["99-bitcraze.rules", "1915", "7777", "udevadm", "plugdev"][..]),
+            (usb(rusb::Error::Busy), &["another program"]),
+            (usb(rusb::Error::NoDevice), &["plug it in"]),
+            (usb(rusb::Error::Pipe), &["Pipe", "plug it in"]),
+            (explain(&crazyradio::Error::NotFound), &["lsusb -d 1915:7777", "udp://127.0.0.1:19850"]),
+        ] {
+            assert_eq!(error.exit_code(), 3);
+            let text = error.to_string();
+            assert!(words.iter().all(|word| text.contains(word)), "{text}");
+        }
+    }
+}
