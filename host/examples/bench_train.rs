@@ -38,39 +38,47 @@ enum Backward {
 
 fn main() -> anyhow::Result<()> {
     let mut bench = Bench::new()?;
-    let mut best = [f64::INFINITY; 6];
-    // In turns, so that a busy moment of the machine meets all of them.
-    for _ in 0..REPEATS {
-        let times = [
-            time(|| bench.features()),
-            time(|| bench.critic()),
-            time(|| bench.actor()),
-            time(feature_products),
-            time(critic_products),
-            time(actor_products),
-        ];
-        for (best, time) in best.iter_mut().zip(times) {
-            *best = best.min(time * 1e3);
-        }
-    }
-    let [features, critic, actor, floors @ ..] = best;
-    let (update, floor) = (features + critic + actor, floors.iter().sum::<f64>());
-    let names = ["features", "critic", "actor"];
-    for ((name, time), floor) in names.iter().zip([features, critic, actor]).zip(floors) {
-        println!("{name:<9} {time:.2} ms, its matrix products alone {floor:.2} ms");
-    }
     println!("BENCH\tcollecting, two threads\t{:.3e}\ttransitions/s\t-\t-\t-", bench.transitions_per_s);
+    let one = bench.measure(1);
     println!(
-        "BENCH\tone update: features, critic, actor\t{update:.2}\tms\tmatrix products alone\t{floor:.2}\t-"
+        "BENCH\tone update: features, critic, actor\t{:.2}\tms\tmatrix products alone\t{:.2}\t-",
+        one.update(),
+        one.floor
     );
-    println!("BENCH\tone update over its floor\t{:.2}\tx\tmatrix products alone\t1\t<=1.6", update / floor);
-    println!("BENCH\tupdates, batch {N}, {N} features\t{:.0}\tupdates/s\t-\t-\t-", 1e3 / update);
-    let mix = AUTHORS_FEATURE_UPDATES * features + critic + actor;
+    let ratio = one.update() / one.floor;
+    println!("BENCH\tone update over its floor\t{ratio:.2}\tx\tmatrix products alone\t1\t<=1.6");
+    println!("BENCH\tupdates, batch {N}, {N} features\t{:.0}\tupdates/s\t-\t-\t-", 1e3 / one.update());
+    let two = bench.measure(2);
     println!(
-        "BENCH\tthe authors' mix of updates\t{mix:.2}\tms\ttheir program\t{AUTHORS_MS}\t<={}",
+        "BENCH\tthe authors' mix of updates\t{:.2}\tms\ttwo threads\t{:.2}\t-",
+        one.authors_mix(),
+        two.authors_mix()
+    );
+    println!(
+        "BENCH\tthe authors' mix, two threads\t{:.2}\tms\ttheir program\t{AUTHORS_MS}\t<={}",
+        two.authors_mix(),
         AUTHORS_MS / 1.6
     );
     Ok(())
+}
+
+/// Shortest times on a number of threads, ms.
+struct Times {
+    features: f64,
+    critic: f64,
+    actor: f64,
+    /// Matrix products alone, of all three.
+    floor: f64,
+}
+
+impl Times {
+    fn update(&self) -> f64 {
+        self.features + self.critic + self.actor
+    }
+
+    fn authors_mix(&self) -> f64 {
+        AUTHORS_FEATURE_UPDATES * self.features + self.critic + self.actor
+    }
 }
 
 /// A trainer of the paper's sizes with something in its memory.
@@ -94,6 +102,32 @@ impl Bench {
         }
         let jacobians = flown.jacobians.into_iter().take(N as usize).collect();
         Ok(Self { trainer, jacobians, rng: Rng::new(1, 2), transitions_per_s })
+    }
+
+    /// Everything on so many threads, the floor included.
+    fn measure(&mut self, threads: usize) -> Times {
+        steady::torch::set_threads(threads);
+        let mut best = [f64::INFINITY; 6];
+        // In turns, so that a busy moment of the machine meets all of them.
+        for _ in 0..REPEATS {
+            let times = [
+                time(|| self.features()),
+                time(|| self.critic()),
+                time(|| self.actor()),
+                time(feature_products),
+                time(critic_products),
+                time(actor_products),
+            ];
+            for (best, time) in best.iter_mut().zip(times) {
+                *best = best.min(time * 1e3);
+            }
+        }
+        let [features, critic, actor, floors @ ..] = best;
+        let names = ["features", "critic", "actor"];
+        for ((name, time), floor) in names.iter().zip([features, critic, actor]).zip(floors) {
+            println!("{threads} threads: {name:<9} {time:.2} ms, its matrix products alone {floor:.2} ms");
+        }
+        Times { features, critic, actor, floor: floors.iter().sum() }
     }
 
     fn features(&mut self) {

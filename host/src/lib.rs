@@ -4,6 +4,8 @@
 //! the default feature `train`; everything else builds without it.
 #![deny(unsafe_code)]
 
+#[cfg(feature = "train")]
+pub mod adapt;
 pub mod checkpoint;
 pub mod cmd;
 pub mod doctor;

@@ -23,6 +23,8 @@ enum Verb {
     Train(steady::train::run::TrainCmd),
     #[cfg(feature = "train")]
     Oracle(steady::train::run::OracleCmd),
+    #[cfg(feature = "train")]
+    Adapt(steady::adapt::run::AdaptCmd),
     Demo(cmd::demo::Cmd),
     Fly(cmd::fly::Cmd),
     Gains(cmd::gains::Cmd),
@@ -50,6 +52,8 @@ fn main() -> ExitCode {
         Verb::Train(cmd) => cmd.run(),
         #[cfg(feature = "train")]
         Verb::Oracle(cmd) => cmd.run(),
+        #[cfg(feature = "train")]
+        Verb::Adapt(cmd) => cmd.run(),
         Verb::Demo(cmd) => cmd.run(),
         Verb::Fly(cmd) => cmd.run(),
         Verb::Gains(cmd) => cmd.run(),

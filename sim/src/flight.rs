@@ -6,11 +6,11 @@ use steady_common::{Action, Reference, State, Trajectory, Vec3};
 use crate::drone::Drone;
 use crate::initial::Initial;
 use crate::params::Params;
-use crate::pilot::{CONTROL_HZ, Pilot};
+use crate::pilot::{CONTROL_HZ, Order, Pilot};
 use crate::world::{World, WorldError};
 
 /// Physics steps per control step.
-const STEPS_PER_CONTROL: usize = 2;
+pub const STEPS_PER_CONTROL: usize = 2;
 /// Distance from the reference that counts as lost, m.
 const LOST_M: f32 = 1.5;
 /// Cosine of the tilt that counts as turned over (75°).
@@ -115,9 +115,14 @@ pub fn params(world: &World) -> Result<Params, WorldError> {
 }
 
 /// Flies a task in a world compiled by [`params`]; `sample` is told of every control step.
-pub fn fly(
+pub fn fly(params: &Params, mut pilot: Pilot, task: Task, seed: u64, sample: impl FnMut(&Sample)) -> Summary {
+    fly_by(params, |seen, reference, dt| pilot.order(seen, reference, dt), task, seed, sample)
+}
+
+/// The same with any controller: it is given the perceived state, the reference and the step's length.
+pub fn fly_by(
     params: &Params,
-    mut pilot: Pilot,
+    mut pilot: impl FnMut(&State, &Reference, f32) -> Order,
     task: Task,
     seed: u64,
     mut sample: impl FnMut(&Sample),
@@ -134,7 +139,7 @@ pub fn fly(
         let time_s = step as f32 * dt;
         let reference = trajectory.at(time_s);
         let (truth, seen) = (*drone.truth(), *drone.perceived());
-        let order = pilot.order(&seen, &reference, dt);
+        let order = pilot(&seen, &reference, dt);
         totals.add(&truth, &reference, &order.action);
         sample(&Sample {
             time_s,
@@ -155,7 +160,9 @@ pub fn fly(
     totals.summary(steps, None)
 }
 
-fn crashed(truth: &State, reference: &Reference) -> Option<Crash> {
+/// How a state is a crash, if it is.
+#[must_use]
+pub fn crashed(truth: &State, reference: &Reference) -> Option<Crash> {
     // Written so that a state which is no number counts as lost.
     let near = (truth.position - reference.position).norm() < LOST_M;
     if !near {

@@ -32,7 +32,7 @@ pub enum Start {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Evaluator {
-    /// Least squares on the returns of whole episodes, bootstrapped at their ends: LSTD(1).
+    /// Least squares on the λ-returns of whole episodes: LSTD(λ).
     Returns,
     /// Least squares on single transitions of the newest part of the memory: LSTD(0).
     Lstd,
@@ -90,6 +90,8 @@ pub struct Config {
     pub only_mu: bool,
     /// How the linear weights are found.
     pub evaluator: Evaluator,
+    /// λ of the returns: 1 are those that were flown, less trusts the value on the way more.
+    pub lambda: f32,
     /// Newest transitions that LSTD looks at.
     pub window: usize,
     /// Ridge of the least squares, relative to the features' mean square.
@@ -128,25 +130,8 @@ impl Config {
             let known: Vec<_> = Self::presets().collect();
             anyhow::bail!("there is no preset `{name}`; there are {}", known.join(", "));
         };
-        let mut table: toml::Table = toml::from_str(text)?;
-        let keys: Vec<String> = table.keys().cloned().collect();
-        for change in changes {
-            let (key, value) =
-                change.split_once('=').with_context(|| format!("`{change}` is not of the form key=value"))?;
-            let key = key.trim();
-            if !table.contains_key(key) {
-                anyhow::bail!("there is no setting `{key}`{}", nearest(key, &keys));
-            }
-            let parsed: toml::Table = toml::from_str(&format!("v = {value}"))
-                .or_else(|_| toml::from_str(&format!("v = {value:?}")))
-                .with_context(|| format!("`{value}` is no value for `{key}`"))?;
-            let value = parsed.get("v").cloned().context("no value")?;
-            let value = match (table.get(key), value) {
-                (Some(toml::Value::Float(_)), toml::Value::Integer(i)) => toml::Value::Float(i as f64),
-                (_, value) => value,
-            };
-            table.insert(key.to_owned(), value);
-        }
+        let table: toml::Table = toml::from_str(text)?;
+        let table = changed(table, changes)?;
         Self::from_toml(&toml::to_string(&table)?)
     }
 
@@ -202,6 +187,7 @@ impl Config {
         anyhow::ensure!(self.hidden > 0 && self.features > 0, "`hidden` and `features` must be at least 1");
         anyhow::ensure!(self.std.iter().all(|s| *s > 0.0), "`std` must be positive");
         anyhow::ensure!((0.0..=1.0).contains(&self.curriculum), "`curriculum` must lie in [0, 1]");
+        anyhow::ensure!((0.0..=1.0).contains(&self.lambda), "`lambda` must lie in [0, 1]");
         anyhow::ensure!(self.shaping >= 0.0, "`shaping` must not be negative");
         anyhow::ensure!(self.std_final > 0.0, "`std_final` must be positive");
         anyhow::ensure!((0.0..1.0).contains(&self.momentum), "`momentum` must lie in [0, 1)");
@@ -261,6 +247,32 @@ impl fmt::Display for Evaluator {
             Self::Gradient => "gradient",
         })
     }
+}
+
+/// A table of settings with changes, each written `key=value`.
+///
+/// # Errors
+/// If there is no such key (the nearest is suggested), or a value cannot be read.
+pub fn changed(mut table: toml::Table, changes: &[String]) -> anyhow::Result<toml::Table> {
+    let keys: Vec<String> = table.keys().cloned().collect();
+    for change in changes {
+        let (key, value) =
+            change.split_once('=').with_context(|| format!("`{change}` is not of the form key=value"))?;
+        let key = key.trim();
+        if !table.contains_key(key) {
+            anyhow::bail!("there is no setting `{key}`{}", nearest(key, &keys));
+        }
+        let parsed: toml::Table = toml::from_str(&format!("v = {value}"))
+            .or_else(|_| toml::from_str(&format!("v = {value:?}")))
+            .with_context(|| format!("`{value}` is no value for `{key}`"))?;
+        let value = parsed.get("v").cloned().context("no value")?;
+        let value = match (table.get(key), value) {
+            (Some(toml::Value::Float(_)), toml::Value::Integer(i)) => toml::Value::Float(i as f64),
+            (_, value) => value,
+        };
+        table.insert(key.to_owned(), value);
+    }
+    Ok(table)
 }
 
 /// ` (did you mean …?)` with the key nearest to a word, or nothing when all are far.

@@ -168,7 +168,15 @@ impl Instant {
         (action.into_array(), jacobian)
     }
 
-    fn new(state: &State, reference: &Reference, last: &Action, memory: &Memory, motors: &[f32; 4]) -> Self {
+    /// Of a control step: what the law is given, its memory before the step, and the last action.
+    #[must_use]
+    pub fn new(
+        state: &State,
+        reference: &Reference,
+        last: &Action,
+        memory: &Memory,
+        motors: &[f32; 4],
+    ) -> Self {
         let mut extra = [0.0; EXTRA_LEN];
         let Memory { integral, derivative, error, started } = memory;
         let vectors = [

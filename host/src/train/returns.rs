@@ -20,6 +20,8 @@ pub struct Returns {
     pub discount: Vec<f32>,
     /// Index of the episode's last transition.
     pub last: Vec<usize>,
+    /// Index of the episode's next transition; its own for the last one.
+    pub next: Vec<usize>,
 }
 
 impl Returns {
@@ -29,8 +31,14 @@ impl Returns {
         let n = collection.transitions.len();
         let episodes = collection.episodes.iter().max().map_or(0, |e| *e as usize + 1);
         let mut ahead: Vec<Option<(f32, f32, usize, usize)>> = vec![None; episodes];
-        let mut returns =
-            Self { ahead: vec![0; n], partial: vec![0.0; n], discount: vec![0.0; n], last: vec![0; n] };
+        let mut following: Vec<Option<usize>> = vec![None; episodes];
+        let mut returns = Self {
+            ahead: vec![0; n],
+            partial: vec![0.0; n],
+            discount: vec![0.0; n],
+            last: vec![0; n],
+            next: vec![0; n],
+        };
         for (i, (t, &episode)) in collection.transitions.iter().zip(&collection.episodes).enumerate().rev() {
             let (sum, discount, last, count) = match ahead[episode as usize] {
                 Some((sum, discount, last, count)) => {
@@ -39,6 +47,7 @@ impl Returns {
                 None => (t.reward, t.discount, i, 0),
             };
             ahead[episode as usize] = Some((sum, discount, last, count));
+            returns.next[i] = following[episode as usize].replace(i).unwrap_or(i);
             returns.ahead[i] = count;
             (returns.partial[i], returns.discount[i], returns.last[i]) = (sum, discount, last);
         }
@@ -47,11 +56,15 @@ impl Returns {
 }
 
 /// What the weights are fitted to: Q(s, a) = r + ends · w, one row for every transition.
+///
+/// These are λ-returns. With λ = 1 they are the returns as flown, with the value at the episode's end; with
+/// λ = 0 one transition and the value after it. Between them, what happens later counts less in what is
+/// flown and more in what is known of it: less noise for some bias.
 #[derive(Debug)]
 pub struct Rows {
     /// φ(s, a).
     pub phi: Tensor,
-    /// φ at the end of the episode, discounted.
+    /// φ of the states that the return is cut off at, discounted and weighted.
     pub ends: Tensor,
     /// The reward until there.
     pub r: Tensor,
@@ -61,7 +74,7 @@ pub struct Rows {
 impl Rows {
     /// Of a collection.
     #[must_use]
-    pub fn new(skills: &Skills, collection: &Collection) -> Self {
+    pub fn new(skills: &Skills, collection: &Collection, lambda: f32) -> Self {
         let returns = Returns::new(collection);
         let rows = |of: &dyn Fn(usize) -> Vec<f32>| {
             let values: Vec<f32> = (0..collection.transitions.len()).flat_map(of).collect();
@@ -70,15 +83,19 @@ impl Rows {
         let at = |i: usize| -> &Transition { &collection.transitions[i] };
         let s = rows(&|i| at(i).from.observation.to_vec());
         let a = rows(&|i| at(i).offset.to_vec());
-        let ends = rows(&|i| at(returns.last[i]).to.observation.to_vec());
+        let after = rows(&|i| at(i).to.observation.to_vec());
         debug_assert_eq!(s.size()[1], OBSERVATION_LEN as i64);
         // A crash is worth hundreds of ordinary differences; a few would decide the whole fit.
-        let r = column(&returns.partial);
+        let (phi, after) = no_grad(|| (skills.features(&s, &a), skills.features(&after, &a.zeros_like())));
+        let width = phi.size()[1];
+        let mut ends = Vec::<f32>::try_from(after.reshape([-1])).unwrap_or_default();
+        let sums = lambda_returns(collection, &returns, lambda, &mut ends, width as usize);
+        let ends = Tensor::from_slice(&ends).view([-1, width]);
+        let r = column(&sums);
         let mean = r.mean(Kind::Float);
         let limit = (&r - &mean).abs().mean(Kind::Float) * OUTLIER;
         let r = (&r - &mean).minimum(&limit).maximum(&-limit) + mean;
-        let (phi, ends) = no_grad(|| (skills.features(&s, &a), skills.features(&ends, &a.zeros_like())));
-        Self { phi, ends: ends * column(&returns.discount), r, returns }
+        Self { phi, ends, r, returns }
     }
 
     /// The rows of every other pair of episodes that have `lookahead` more behind them, or a crash.
@@ -94,6 +111,32 @@ impl Rows {
         let pick = |t: &Tensor| t.index_select(0, &rows);
         Self { phi: pick(&self.phi), ends: pick(&self.ends), r: pick(&self.r), returns: Returns::default() }
     }
+}
+
+/// The λ-returns' flown parts; `ends`, rows of φ after each transition, become the known parts.
+fn lambda_returns(
+    collection: &Collection,
+    returns: &Returns,
+    lambda: f32,
+    ends: &mut [f32],
+    width: usize,
+) -> Vec<f32> {
+    let mut sums: Vec<f32> = collection.transitions.iter().map(|t| t.reward).collect();
+    for (i, transition) in collection.transitions.iter().enumerate().rev() {
+        let (next, discount) = (returns.next[i], transition.discount);
+        let (own, later) = ends.split_at_mut((i + 1) * width);
+        let own = &mut own[i * width..];
+        if next == i {
+            own.iter_mut().for_each(|x| *x *= discount);
+            continue;
+        }
+        sums[i] += lambda * discount * sums[next];
+        let later = &later[(next - i - 1) * width..][..width];
+        for (x, later) in own.iter_mut().zip(later) {
+            *x = discount * ((1.0 - lambda) * *x + lambda * later);
+        }
+    }
+    sums
 }
 
 /// Part of the truth's variance that a prediction explains.

@@ -15,12 +15,12 @@ use tch::{Kind, Tensor};
 use super::nets::{Mlp, Normaliser, Saved, Trainable, minimise};
 
 /// Values of an action.
-const ACTION_LEN: i64 = 4;
+pub const ACTION_LEN: i64 = 4;
 
 /// What μ looks at of s′: the errors of position and velocity, roll, pitch and yaw, the rates, and the
 /// integral of the position error. The rest of an observation follows from these or repeats the last
 /// action, whose noise would otherwise fill the spectrum.
-const OUTCOME: [i64; 15] = [0, 1, 2, 7, 8, 9, 10, 11, 12, 13, 14, 15, 20, 21, 22];
+pub const OUTCOME: [i64; 15] = [0, 1, 2, 7, 8, 9, 10, 11, 12, 13, 14, 15, 20, 21, 22];
 
 /// How φ depends on the action.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -133,12 +133,7 @@ impl Skills {
     /// φ of normalised s and a, one row each.
     fn phi(&self, s: &Tensor, a: &Tensor) -> Tensor {
         match self.form {
-            Form::Affine => {
-                let u = self.phi.forward(s);
-                let one = Tensor::ones([a.size()[0], 1], (Kind::Float, tch::Device::Cpu));
-                let factors = Tensor::cat(&[one, a.shallow_clone()], 1);
-                (factors.unsqueeze(2) * u.unsqueeze(1)).flatten(1, 2)
-            }
+            Form::Affine => affine(&self.phi.forward(s), a),
             Form::Joint => self.phi.forward(&Tensor::cat(&[s, a], 1)),
         }
     }
@@ -151,6 +146,11 @@ impl Skills {
         }
         let noise = super::nets::normal(rng, &seen.size()) * smoothing;
         self.mu.forward(&(seen + noise))
+    }
+
+    /// μ(s′) with noise of a given deviation on s′, one row each.
+    pub fn outcome(&self, s2: &Tensor, rng: &mut Rng, smoothing: f64) -> Tensor {
+        self.mu(&self.observations.apply(s2), rng, smoothing)
     }
 
     /// [φ(s, a), ρ(s, a), 1], one row each.
@@ -228,6 +228,13 @@ impl Skills {
         self.rewards.restore("rewards", saved)?;
         self.returns.restore("returns", saved)
     }
+}
+
+/// u ⊗ (1, a), row by row.
+pub fn affine(u: &Tensor, a: &Tensor) -> Tensor {
+    let one = Tensor::ones([a.size()[0], 1], (Kind::Float, tch::Device::Cpu));
+    let factors = Tensor::cat(&[one, a.shallow_clone()], 1);
+    (factors.unsqueeze(2) * u.unsqueeze(1)).flatten(1, 2)
 }
 
 /// L_feat from φ and μ of a batch.

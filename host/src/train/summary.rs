@@ -93,7 +93,7 @@ pub fn summarise(trainer: &Trainer, threads: usize) -> anyhow::Result<Summary> {
         if fits.is_empty() {
             held_out_loss = loss(trainer, &flown, &mut rng);
         }
-        let rows = Rows::new(&trainer.skills, &flown);
+        let rows = Rows::new(&trainer.skills, &flown, 1.0);
         if spectrum.is_empty() {
             spectrum = eigenvalues(&rows, trainer.skills.width() - 2);
         }

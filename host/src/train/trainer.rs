@@ -110,7 +110,7 @@ impl Trainer {
     /// # Errors
     /// If the configured world does not exist or is not valid.
     pub fn new(config: Config, seed: u64, threads: usize) -> anyhow::Result<Self> {
-        // More threads are slower for networks of this size, and one gives the same bits anywhere.
+        // One thread gives the same bits anywhere.
         crate::torch::set_threads(1);
         let task = config.task()?;
         let mut rng = Rng::new(seed, 0x7472_6169);
@@ -253,7 +253,7 @@ impl Trainer {
 
     /// Finds w for the present gains; returns R² of Q on held-out episodes' returns.
     fn evaluate_policy(&mut self, collection: &Collection) -> f64 {
-        let rows = Rows::new(&self.skills, collection);
+        let rows = Rows::new(&self.skills, collection, self.config.lambda);
         match self.config.evaluator {
             Evaluator::Returns => {
                 let fit = |parity| {

@@ -1,0 +1,195 @@
+//! Skill discovery: φ, μ for what the simulator's φ°, μ° do not explain of real flights.
+//!
+//! L_disc is L_feat over [φ°, φ] and [μ°, μ] with φ° and μ° as they are, plus λ Σ |⟨φ°ᵢ, φⱼ⟩| in normalised
+//! form. λ grows until the correlations are small; what the penalty leaves is then projected out, so that
+//! the new skills are orthogonal to the old ones on the data.
+
+use steady_common::observation::OBSERVATION_LEN;
+use steady_sim::Rng;
+use tch::{Kind, Tensor, no_grad};
+
+use crate::train::nets::{Mlp, Normaliser, Trainable, minimise};
+use crate::train::spectral::{ACTION_LEN, OUTCOME, Skills, affine, spectral_loss};
+
+use super::config::Config;
+
+/// The price of correlations goes no higher.
+const LAMBDA_MOST: f64 = 1e3;
+
+/// New skills.
+#[derive(Debug)]
+pub struct Discovery {
+    /// u(s) of the new φ(s, a) = u(s) ⊗ (1, a).
+    pub phi: Mlp,
+    /// The new μ(s′).
+    pub mu: Mlp,
+    /// Weights of the normalised returns in [φ°, φ, 1], for the critic's part of φ's loss.
+    pub head: Trainable,
+    /// Statistics of the flights' observations and actions.
+    observations: Normaliser,
+    actions: Normaliser,
+    /// What is subtracted: φ = ψ − φ°·project.
+    project: Tensor,
+    /// λ.
+    pub lambda: f64,
+    features: i64,
+}
+
+/// The flights' transitions as tensors, and what the simulator's skills say of them.
+#[derive(Debug)]
+pub struct Data {
+    /// s, a, s′, one row each.
+    pub s: Tensor,
+    /// a.
+    pub a: Tensor,
+    /// s′.
+    pub s2: Tensor,
+    /// Normalised returns, a column.
+    pub value: Tensor,
+    /// φ°(s, a).
+    pub old_phi: Tensor,
+}
+
+/// How discovery went.
+#[derive(Clone, Copy, Debug, Default, PartialEq, serde::Serialize)]
+pub struct Found {
+    /// L_disc of the last batch.
+    pub loss: f64,
+    /// Largest normalised correlation before and after the projection.
+    pub correlation_by_penalty: f64,
+    /// After it.
+    pub correlation: f64,
+    /// λ in the end.
+    pub lambda: f64,
+}
+
+impl Discovery {
+    /// New skills with random weights beside `old` ones.
+    #[must_use]
+    pub fn new(rng: &mut Rng, config: &Config, old: &Skills) -> Self {
+        let u = (config.features + ACTION_LEN) / (ACTION_LEN + 1);
+        let features = u * (ACTION_LEN + 1);
+        let scale = 0.3 * (features as f64).powf(-0.25);
+        let cpu = (Kind::Float, tch::Device::Cpu);
+        let width = old.width() - 2;
+        Self {
+            phi: Mlp::new(rng, OBSERVATION_LEN as i64, config.hidden, u, scale),
+            mu: Mlp::new(rng, OUTCOME.len() as i64, config.hidden, features, scale),
+            head: Trainable::new(&[Tensor::zeros([width + features + 1, 1], cpu)]),
+            observations: Normaliser::new(OBSERVATION_LEN as i64),
+            actions: Normaliser::new(ACTION_LEN),
+            project: Tensor::zeros([width, features], cpu),
+            lambda: config.lambda,
+            features,
+        }
+    }
+
+    /// Number of new features.
+    #[must_use]
+    pub fn width(&self) -> i64 {
+        self.features
+    }
+
+    /// φ(s, a) before the projection.
+    fn psi(&self, s: &Tensor, a: &Tensor) -> Tensor {
+        affine(&self.phi.forward(&self.observations.apply(s)), &self.actions.apply(a))
+    }
+
+    /// φ(s, a), given φ°(s, a).
+    pub fn features(&self, s: &Tensor, a: &Tensor, old_phi: &Tensor) -> Tensor {
+        self.psi(s, a) - old_phi.matmul(&self.project)
+    }
+
+    /// The statistics of inputs that the new skills are trained on.
+    pub fn look_at(&mut self, s: &Tensor, a: &Tensor) {
+        self.observations = Normaliser::new(OBSERVATION_LEN as i64);
+        self.actions = Normaliser::new(ACTION_LEN);
+        self.observations.update(s);
+        self.actions.update(a);
+    }
+
+    fn mu(&self, s2: &Tensor, rng: &mut Rng, smoothing: f64) -> Tensor {
+        let seen = self.observations.apply(s2).index_select(1, &Tensor::from_slice(&OUTCOME));
+        let noise = crate::train::nets::normal(rng, &seen.size()) * smoothing;
+        self.mu.forward(&(seen + noise))
+    }
+
+    /// L_disc of rows, with the projection.
+    pub fn loss(&self, old: &Skills, data: &Data, rng: &mut Rng, smoothing: f64) -> f64 {
+        no_grad(|| {
+            let phi = Tensor::cat(&[&data.old_phi, &self.features(&data.s, &data.a, &data.old_phi)], 1);
+            let mu =
+                Tensor::cat(&[old.outcome(&data.s2, rng, smoothing), self.mu(&data.s2, rng, smoothing)], 1);
+            spectral_loss(&phi, &mu).double_value(&[])
+        })
+    }
+
+    /// Learns from flights.
+    pub fn learn(&mut self, old: &Skills, data: &Data, rng: &mut Rng, config: &Config) -> Found {
+        let n = data.s.size().first().copied().unwrap_or(0);
+        let batch = (config.batch as i64).min(n);
+        let mut found = Found::default();
+        for update in 0..config.updates {
+            let rows: Vec<i64> =
+                (0..batch).map(|_| (u64::from(rng.next_u32()) % n.max(1) as u64) as i64).collect();
+            let rows = Tensor::from_slice(&rows);
+            let pick = |t: &Tensor| t.index_select(0, &rows);
+            let (s, a, s2, old_phi) = (pick(&data.s), pick(&data.a), pick(&data.s2), pick(&data.old_phi));
+            let psi = self.psi(&s, &a);
+            let old_mu = no_grad(|| old.outcome(&s2, rng, config.smoothing));
+            let mu = self.mu(&s2, rng, config.smoothing);
+            let disc = spectral_loss(&Tensor::cat(&[&old_phi, &psi], 1), &Tensor::cat(&[&old_mu, &mu], 1));
+            found.loss = disc.double_value(&[]);
+            let correlations = correlations(&old_phi, &psi);
+            if update % 5 == 0 {
+                // The price rises while the constraint is broken and falls slowly while it is kept. The
+                // largest of many is above what chance alone gives a batch.
+                let chance = 3.0 / (batch as f64).sqrt();
+                let broken = largest(&correlations) > config.correlation + chance;
+                self.lambda = (self.lambda * if broken { 1.2 } else { 0.95 })
+                    .clamp(config.lambda, LAMBDA_MOST * config.lambda);
+            }
+            let mut loss = disc + correlations.abs().sum(Kind::Float) * (self.lambda / self.features as f64);
+            let mut trained = vec![&mut self.phi.trainable, &mut self.mu.trainable];
+            if config.shaping > 0.0 {
+                let w = &self.head.leaves()[0];
+                let width = old_phi.size()[1] + self.features;
+                let value = Tensor::cat(&[&old_phi, &psi], 1).matmul(&w.narrow(0, 0, width)) + w.get(width);
+                let error = (value - pick(&data.value)).square().mean(Kind::Float);
+                loss += error * config.shaping;
+                trained.push(&mut self.head);
+            }
+            minimise(&loss, &mut trained, config.rate);
+        }
+        no_grad(|| {
+            let psi = self.psi(&data.s, &data.a);
+            found.correlation_by_penalty = largest(&correlations(&data.old_phi, &psi));
+            self.project = projection(&data.old_phi, &psi);
+            let phi = psi - data.old_phi.matmul(&self.project);
+            found.correlation = largest(&correlations(&data.old_phi, &phi));
+        });
+        found.lambda = self.lambda;
+        found
+    }
+}
+
+/// E[xᵢ yⱼ] in normalised form.
+pub fn correlations(x: &Tensor, y: &Tensor) -> Tensor {
+    let size = |t: &Tensor| t.square().mean_dim(0, true, Kind::Float).sqrt().clamp_min(1e-6);
+    let n = x.size().first().copied().unwrap_or(1) as f64;
+    (x / size(x)).tr().matmul(&(y / size(y))) / n
+}
+
+fn largest(correlations: &Tensor) -> f64 {
+    if correlations.numel() == 0 { 0.0 } else { correlations.abs().max().double_value(&[]) }
+}
+
+/// Least squares of y on x, with a ridge that keeps dependent columns of x apart.
+fn projection(x: &Tensor, y: &Tensor) -> Tensor {
+    let (x, y) = (x.to_kind(Kind::Double), y.to_kind(Kind::Double));
+    let (n, d) = x.size2().unwrap_or((1, 1));
+    let scale = x.square().mean_dim(0, true, Kind::Double).sqrt().clamp_min(1e-9);
+    let x = x / &scale;
+    let square = x.tr().matmul(&x) / n as f64 + Tensor::eye(d, (Kind::Double, tch::Device::Cpu)) * 1e-6;
+    (Tensor::linalg_solve(&square, &(x.tr().matmul(&y) / n as f64), true) / scale.tr()).to_kind(Kind::Float)
+}

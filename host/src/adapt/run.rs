@@ -1,0 +1,253 @@
+//! `steady adapt`: from a run and the logs of its flights to a better gain table.
+
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result, ensure};
+use clap::Args;
+use serde::Serialize;
+use steady_common::GainTable;
+use steady_common::gains::{GAIN_COUNT, GAINS};
+
+use crate::log::replay::replay;
+use crate::log::{self, Log};
+use crate::train::oracle::theta_of;
+use crate::train::run as training;
+use crate::{files, gains_file};
+
+use super::adapter::Adapter;
+use super::config::Config;
+use super::discovery::Found;
+use super::flights::{Cut, Flight};
+use super::worlds::{Consistent, Verdict};
+
+/// Shorter pieces of flights are not looked at, s.
+const LEAST_S: f32 = 2.0;
+/// How often a step that the worlds refuse is halved.
+const HALVINGS: i32 = 3;
+
+/// Learn from logged flights: discover what the simulator lacks, and improve the gains.
+#[derive(Args, Clone, Debug)]
+pub struct AdaptCmd {
+    /// Run folder of `steady train`.
+    #[arg(long)]
+    run: PathBuf,
+    /// Logs of flights: files, or folders with logs in them.
+    #[arg(long, required = true, num_args = 1..)]
+    logs: Vec<PathBuf>,
+    /// Use the simulator's skills alone, without discovery.
+    #[arg(long)]
+    transfer_only: bool,
+    /// Change one setting.
+    #[arg(long = "set", value_name = "KEY=VALUE")]
+    changes: Vec<String>,
+    /// Random numbers of everything.
+    #[arg(long, default_value_t = 1)]
+    seed: u64,
+    /// Folder for the new table and what is known about it.
+    #[arg(short, long)]
+    out: PathBuf,
+    /// Threads.
+    #[arg(long, default_value_t = 2)]
+    threads: usize,
+    /// Print what was found as JSON.
+    #[arg(long)]
+    json: bool,
+}
+
+/// What an adaptation found.
+#[derive(Clone, Debug, Serialize)]
+struct Report {
+    flights: usize,
+    steps: usize,
+    /// Control steps computed again, all with the logged bits.
+    replayed: u64,
+    discovery: Option<Found>,
+    /// Squared TD error relative to the returns' spread, on flights that were not fitted.
+    error_simulator: f64,
+    error_fitted: f64,
+    /// Part of the allowed step that was taken; 0 when the worlds refused every one.
+    step: f32,
+    /// KL divergence from the present policy, per transition.
+    divergence: f64,
+    worlds: Vec<u64>,
+    verdict: Option<Verdict>,
+    /// Gains, most changed first.
+    gains: Vec<Change>,
+}
+
+#[derive(Clone, Debug, Serialize)]
+struct Change {
+    name: &'static str,
+    from: f32,
+    to: f32,
+    /// ∂J/∂ ln k per transition, and its standard deviation over flights.
+    gradient: f64,
+    spread: f64,
+}
+
+impl AdaptCmd {
+    /// Runs the command.
+    ///
+    /// # Errors
+    /// When the run or a log cannot be read, a log does not replay, or there is nothing to learn from.
+    pub fn run(&self) -> Result<()> {
+        let mut config = Config::with(&self.changes)?;
+        config.discovery &= !self.transfer_only;
+        let trainer = training::load(&self.run, self.threads)?;
+        let replayed = self.check_replay()?;
+        let recording = log::transitions(&self.logs)?;
+        let cut = Cut::of(&trainer.task);
+        let mut rounds: Vec<(GainTable, Vec<Flight>)> = Vec::new();
+        for segment in &recording.segments {
+            let Some(table) = segment.gains else { continue };
+            let mut records: Vec<_> = segment.before.into_iter().collect();
+            records.extend_from_slice(&segment.steps);
+            let rate = segment.steps.first().map_or(0.002, |s| s.dt_s);
+            let flights = Flight::from_records(&records, (LEAST_S / rate.max(1e-4)) as usize);
+            match rounds.iter_mut().find(|(t, _)| *t == table) {
+                Some((_, all)) => all.extend(flights),
+                None => rounds.push((table, flights)),
+            }
+        }
+        rounds.retain(|(_, flights)| !flights.is_empty());
+        rounds.sort_by_key(|(table, _)| table.sequence);
+        let (present, newest) = rounds.last().context(
+            "there is nothing to learn from: no log has two seconds of flight with the differentiable law and \
+             known gains (`steady log info` shows what is in them)",
+        )?;
+        let present = *present;
+        let flight = newest.iter().max_by_key(|f| f.steps.len()).context("no flight")?.clone();
+        let theta = theta_of(&present.gains);
+        let origin = theta_of(&trainer.best_gains());
+        let mut adapter = Adapter::new(
+            config,
+            &trainer.skills,
+            trainer.critic.w(),
+            cut,
+            trainer.config.std,
+            theta,
+            self.seed,
+        );
+        adapter.origin = origin;
+        let flights: usize = rounds.iter().map(|(_, f)| f.len()).sum();
+        for (_, flights) in rounds {
+            adapter.next_round();
+            adapter.add(flights);
+        }
+        let found = adapter.round(1.0);
+        let worlds = Consistent::with(&flight, &present.gains, &present.vehicle, self.threads);
+        let (mut part, mut verdict, mut new) = (0.0, None, present.gains);
+        for halving in 0..=HALVINGS {
+            let scale = 0.5_f32.powi(halving);
+            let stepped: [f32; GAIN_COUNT] =
+                std::array::from_fn(|i| theta[i] + scale * (found.step.theta[i] - theta[i]));
+            let gains = crate::train::oracle::gains_of(&stepped);
+            let judged = worlds.judge(&flight, &present.gains, &gains, &present.vehicle);
+            let fine = judged.refused.is_none();
+            verdict = Some(judged);
+            if fine {
+                (part, new) = (scale, gains);
+                break;
+            }
+        }
+        let table = GainTable { sequence: present.sequence + 1, gains: new, ..present };
+        let mean = |v: &[f64]| v.iter().sum::<f64>() / v.len().max(1) as f64;
+        let mut gains: Vec<Change> = (0..GAIN_COUNT)
+            .map(|i| Change {
+                name: GAINS[i].name,
+                from: present.gains.to_array()[i],
+                to: new.to_array()[i],
+                gradient: found.value.gradient[i],
+                spread: found.value.spread[i],
+            })
+            .collect();
+        gains.sort_by(|a, b| (b.to / b.from).ln().abs().total_cmp(&(a.to / a.from).ln().abs()));
+        let report = Report {
+            flights,
+            steps: recording.steps(),
+            replayed,
+            discovery: found.found,
+            error_simulator: mean(&found.value.prior_error),
+            error_fitted: mean(&found.value.held_out),
+            step: part,
+            divergence: found.step.divergence * f64::from(part * part),
+            worlds: worlds.seeds(),
+            verdict,
+            gains,
+        };
+        write(&self.out, &table, &report)?;
+        if self.json {
+            println!("{}", serde_json::to_string_pretty(&report)?);
+        } else {
+            report.show(&self.out);
+        }
+        Ok(())
+    }
+
+    /// Every control step of the logs computed again; nothing is learned from logs that the law does not
+    /// reproduce.
+    fn check_replay(&self) -> Result<u64> {
+        let mut replayed = 0;
+        for path in log::find(&self.logs)?.logs {
+            let found = replay(&mut Log::open(&path)?, &[])?;
+            ensure!(
+                found.differing_bits == 0 && found.differing_memory_bits == 0,
+                "{}: the law makes something else of this log than the drone did; `steady log replay` shows \
+                 where",
+                path.display()
+            );
+            replayed += found.replayed;
+        }
+        Ok(replayed)
+    }
+}
+
+impl Report {
+    fn show(&self, out: &Path) {
+        println!(
+            "{} flights, {} control steps, {} replayed bit for bit",
+            self.flights, self.steps, self.replayed
+        );
+        println!(
+            "squared TD error on flights that were not fitted, relative to the returns' spread: {:.3} with the \
+             simulator's weights, {:.3} fitted",
+            self.error_simulator, self.error_fitted
+        );
+        if let Some(found) = &self.discovery {
+            println!(
+                "new skills: largest correlation with the simulator's {:.1e} (by the penalty alone {:.2})",
+                found.correlation, found.correlation_by_penalty
+            );
+        }
+        match &self.verdict {
+            Some(Verdict { refused: Some(why), .. }) => {
+                println!("no change is proposed: {why}");
+            }
+            Some(verdict) => println!(
+                "in {} worlds like the data: reward of a step {:.3} with the present gains, {:.3} with the new; \
+                 {:.0} % of the step was taken",
+                verdict.worlds,
+                verdict.present,
+                verdict.new,
+                100.0 * self.step
+            ),
+            None => {}
+        }
+        println!("{:<14} {:>10} {:>10} {:>8}  gradient", "gain", "from", "to", "change");
+        for c in self.gains.iter().take(8) {
+            let change = 100.0 * (c.to / c.from - 1.0);
+            println!(
+                "{:<14} {:>10.4} {:>10.4} {change:>+7.0}%  {:+.3} ± {:.3}",
+                c.name, c.from, c.to, c.gradient, c.spread
+            );
+        }
+        println!("{}", out.join("gains.bin").display());
+    }
+}
+
+fn write(out: &Path, table: &GainTable, report: &Report) -> Result<()> {
+    std::fs::create_dir_all(out).with_context(|| format!("{}: cannot be made", out.display()))?;
+    files::write(&out.join("gains.toml"), gains_file::to_toml(table).as_bytes())?;
+    files::write(&out.join("gains.bin"), &table.encode())?;
+    files::write(&out.join("adapt.json"), &serde_json::to_vec_pretty(report)?)
+}

@@ -1,0 +1,61 @@
+//! Flights in the simulator, logged with the drone's own records.
+
+use steady_common::exploration::{Exploration, Explorer};
+use steady_common::gain_table::GainTable;
+use steady_common::law::{self, Memory};
+use steady_common::order::Order;
+use steady_common::transition::{Flags, Transition as Record};
+use steady_common::{Action, State};
+use steady_sim::Params;
+use steady_sim::flight::{self, Summary, Task};
+
+/// Height from which a drone counts as flying, m.
+const AIRBORNE_M: f32 = 0.05;
+
+/// Flies a task in a world compiled by [`flight::params`] with noise on the action: the records that the
+/// drone would have logged, and what came of the flight.
+#[must_use]
+pub fn fly(
+    params: &Params,
+    table: &GainTable,
+    task: Task,
+    exploration: &Exploration,
+    seed: u64,
+) -> (Vec<Record>, Summary) {
+    let mut memory = Memory::default();
+    let mut explorer = Explorer::new(exploration.seed);
+    let mut records: Vec<Record> = Vec::new();
+    let pilot = |seen: &State, reference: &steady_common::Reference, dt: f32| {
+        let mut record = Record {
+            sequence: records.len() as u32,
+            time_us: (records.len() as f64 * f64::from(dt) * 1e6) as u64,
+            state: *seen,
+            reference: *reference,
+            dt_s: dt,
+            table: table.sequence,
+            controller: 6,
+            ..Record::default()
+        };
+        record.set_law_memory(&memory);
+        record.action = law::step(&table.gains, &table.vehicle, seen, reference, &mut memory, dt);
+        let airborne = seen.position.z > AIRBORNE_M;
+        let explores = exploration.enabled && airborne;
+        let noise = if explores { explorer.draw(exploration) } else { Action::default() };
+        record.applied = Action::from_array(std::array::from_fn(|i| {
+            record.action.into_array()[i] + noise.into_array()[i]
+        }));
+        record.flags = record
+            .flags
+            .with(Flags::LAW, true)
+            .with(Flags::MOTORS_ON, true)
+            .with(Flags::MOCAP, true)
+            .with(Flags::FLYING, airborne)
+            .with(Flags::NOISE, explores);
+        let order = Order::from_action(record.applied);
+        record.pwm = order.motors.map(|m| (m.clamp(0.0, 1.0) * 65535.0) as u16);
+        records.push(record);
+        order
+    };
+    let summary = flight::fly_by(params, pilot, task, seed, |_| {});
+    (records, summary)
+}

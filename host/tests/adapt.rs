@@ -1,0 +1,225 @@
+//! What learning from flights must do: cut logs into the right transitions, move what it should and nothing
+//! else, and refuse what would crash.
+#![cfg(feature = "train")]
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+use std::path::Path;
+use std::process::Command;
+
+use steady::adapt::adapter::Adapter;
+use steady::adapt::config::Config;
+use steady::adapt::discovery::correlations;
+use steady::adapt::flights::{Cut, Flight};
+use steady::adapt::simulated;
+use steady::adapt::worlds::Consistent;
+use steady::log::Writer;
+use steady::train::config::Config as TrainConfig;
+use steady::train::oracle::theta_of;
+use steady::train::trainer::Trainer;
+use steady_common::exploration::Exploration;
+use steady_common::gains_record::GainsRecord;
+use steady_common::law::Vehicle;
+use steady_common::transition::Transition as Record;
+use steady_common::{GainTable, Gains};
+use steady_sim::flight::{self, Task};
+use steady_sim::{Params, World};
+use tch::{Kind, Tensor};
+
+const STD: [f32; 4] = [0.05, 0.05, 0.05, 0.025];
+
+fn paper() -> Params {
+    flight::params(&World::named("paper").unwrap()).unwrap()
+}
+
+fn exploration(seed: u32) -> Exploration {
+    Exploration { enabled: true, std: STD, hold: 25, seed }
+}
+
+fn table(sequence: u32) -> GainTable {
+    GainTable { sequence, ..GainTable::built_in() }
+}
+
+fn records(task: Task, seed: u32) -> Vec<Record> {
+    simulated::fly(&paper(), &table(1), task, &exploration(seed), u64::from(seed)).0
+}
+
+fn trained() -> Trainer {
+    let changes = ["rounds=2".to_owned()];
+    let mut trainer = Trainer::new(TrainConfig::preset("smoke", &changes).unwrap(), 1, 2).unwrap();
+    while !trainer.is_done() {
+        trainer.round();
+    }
+    trainer
+}
+
+#[test]
+fn transitions_hold_one_draw_of_noise_each() {
+    let trainer = trained();
+    let flights = Flight::from_records(&records(Task::FigureEight, 3), 500);
+    assert_eq!(flights.len(), 1);
+    let cuttings = Cut::of(&trainer.task).cut(&flights, &Gains::nominal());
+    let transitions = &cuttings.collection.transitions;
+    assert!(transitions.len() > 200, "{}", transitions.len());
+    // The gains that flew: the action relative to the law is the noise, drawn with this spread.
+    for i in 0..4 {
+        let n = transitions.len() as f32;
+        let std = (transitions.iter().map(|t| t.offset[i].powi(2)).sum::<f32>() / n).sqrt();
+        assert!((std / STD[i] - 1.0).abs() < 0.2, "{i}: {std}");
+    }
+    // Had the windows straddled two draws, the mean would be smaller than any drawn value now and then.
+    let bits = |x: f32| (x * 1e5).round() as i64;
+    let noise: Vec<i64> = flights[0]
+        .steps
+        .iter()
+        .map(|s| {
+            let mut memory = s.memory;
+            let law = steady_common::law::step(
+                &Gains::nominal(),
+                &Vehicle::NOMINAL,
+                &s.state,
+                &s.reference,
+                &mut memory,
+                s.dt_s,
+            );
+            bits(s.applied.thrust - law.thrust)
+        })
+        .collect();
+    assert!(transitions.iter().all(|t| noise.iter().any(|n| (n - bits(t.offset[0])).abs() <= 1)));
+    // With other gains, what was flown is another action.
+    let mut other = Gains::nominal();
+    other.position.p.z *= 2.0;
+    let others = Cut::of(&trainer.task).cut(&flights, &other).collection;
+    assert!(
+        others.transitions.iter().zip(transitions).any(|(a, b)| (a.offset[0] - b.offset[0]).abs() > 1e-3)
+    );
+}
+
+#[test]
+fn a_missing_record_parts_a_flight() {
+    let mut all = records(Task::Hover, 1);
+    let whole = Flight::from_records(&all, 10);
+    all.remove(2000);
+    let parted = Flight::from_records(&all, 10);
+    assert_eq!((whole.len(), parted.len()), (1, 2));
+    let steps = |f: &[Flight]| f.iter().map(|f| f.steps.len()).sum::<usize>();
+    // The step after the gap cannot be used either: it needs the one before.
+    assert_eq!(steps(&parted) + 2, steps(&whole));
+}
+
+#[test]
+fn new_skills_and_gains_move_and_the_simulators_stay() {
+    let trainer = trained();
+    let theta = theta_of(&Gains::nominal());
+    let config = Config { updates: 40, shaping: 1.0, ..Config::default() };
+    let frozen = |t: &Trainer| {
+        [&t.skills.phi.trainable, &t.skills.mu.trainable, &t.skills.rho.trainable].map(|n| n.flat().copy())
+    };
+    let before = frozen(&trainer);
+    let w = trainer.critic.w().detach().copy();
+    let mut adapter =
+        Adapter::new(config, &trainer.skills, trainer.critic.w(), Cut::of(&trainer.task), STD, theta, 1);
+    let new = adapter.new.as_ref().unwrap();
+    let (phi, mu, head) =
+        (new.phi.trainable.flat().copy(), new.mu.trainable.flat().copy(), new.head.flat().copy());
+    for seed in 1..=2 {
+        adapter.add(Flight::from_records(&records(Task::TakeoffLand, seed), 500));
+    }
+    let round = adapter.round(1.0);
+    let moved = |a: &Tensor, b: &Tensor| (a - b).abs().max().double_value(&[]);
+    let new = adapter.new.as_ref().unwrap();
+    assert!(moved(&phi, new.phi.trainable.flat()) > 1e-4);
+    assert!(moved(&mu, new.mu.trainable.flat()) > 1e-4);
+    assert!(moved(&head, new.head.flat()) > 1e-5);
+    let width = trainer.skills.width();
+    let (w1, w2) = (round.value.w.narrow(0, 0, width), round.value.w.narrow(0, width, new.width()));
+    assert!(moved(&w1, &w.to_kind(Kind::Double).mean_dim(1, true, Kind::Double)) > 1e-3);
+    assert!(w2.abs().max().double_value(&[]) > 1e-6);
+    for (i, (a, b)) in theta.iter().zip(round.step.theta).enumerate() {
+        assert!((a - b).abs() > 1e-7, "gain {i} stands still");
+        assert!((a - b).abs() <= adapter.config.step + 1e-6, "gain {i} moves too far");
+    }
+    // φ°, μ° and the reward's model are as they were.
+    for (a, b) in before.iter().zip(frozen(&trainer)) {
+        assert_eq!(moved(a, &b), 0.0);
+    }
+    assert!(round.found.unwrap().correlation <= 0.05);
+    // A heavier drone hangs too low: the gains that lift it grow.
+    let risen = |i: usize| round.step.theta[i] - theta[i];
+    assert!(risen(1) > 0.0 && risen(3) > 0.0, "{:?}", round.step.theta);
+}
+
+#[test]
+fn correlations_are_normalised() {
+    let x = Tensor::from_slice(&[1.0_f32, -1.0, 2.0, -2.0]).view([4, 1]);
+    let y = Tensor::cat(&[&x * 7.0, x.abs()], 1);
+    let c = Vec::<f32>::try_from(correlations(&x, &y).reshape([-1])).unwrap();
+    assert!((c[0] - 1.0).abs() < 1e-6 && c[1].abs() < 1e-6, "{c:?}");
+}
+
+#[test]
+fn worlds_refuse_what_would_crash_and_pass_what_would_not() {
+    let flight = Flight::from_records(&records(Task::Hover, 2), 500).remove(0);
+    let nominal = Gains::nominal();
+    let worlds = Consistent::with(&flight, &nominal, &Vehicle::NOMINAL, 2);
+    let same = worlds.judge(&flight, &nominal, &nominal, &Vehicle::NOMINAL);
+    assert_eq!((same.refused, same.present), (None, same.new));
+    let mut bad = nominal;
+    bad.attitude.p.xy *= 4.0;
+    bad.rate.p.xy /= 8.0;
+    bad.rate.d.xy /= 16.0;
+    assert!(bad.check().is_ok(), "inside the bounds, and still no good");
+    let refused = worlds.judge(&flight, &nominal, &bad, &Vehicle::NOMINAL);
+    assert!(refused.refused.is_some(), "{refused:?}");
+}
+
+fn write_log(path: &Path, records: &[Record]) {
+    let mut log = Writer::new(Vec::new()).unwrap();
+    log.gains(&GainsRecord { time_us: 0, try_out: false, table: table(1) }).unwrap();
+    records.iter().for_each(|r| log.step(r).unwrap());
+    std::fs::write(path, log.finish().unwrap()).unwrap();
+}
+
+#[test]
+fn from_a_run_and_a_log_to_a_table() {
+    let folder = tempfile::tempdir().unwrap();
+    let at = |name: &str| folder.path().join(name);
+    let steady = |args: &[&str]| {
+        let out = Command::new(env!("CARGO_BIN_EXE_steady")).args(args).current_dir(folder.path()).output();
+        let out = out.unwrap();
+        (
+            out.status.code(),
+            String::from_utf8_lossy(&out.stdout).into_owned(),
+            String::from_utf8_lossy(&out.stderr).into_owned(),
+        )
+    };
+    let (code, _, error) =
+        steady(&["train", "--preset", "smoke", "--set", "rounds=2", "--out", "run", "--json"]);
+    assert_eq!(code, Some(0), "{error}");
+    write_log(&at("log00"), &records(Task::TakeoffLand, 1));
+    let adapt = ["adapt", "--run", "run", "--logs", "log00", "--out", "new", "--json", "--set", "updates=20"];
+    let (code, out, error) = steady(&adapt);
+    assert_eq!(code, Some(0), "{error}");
+    let report: serde_json::Value = serde_json::from_str(&out).unwrap();
+    assert_eq!(report["flights"], 1);
+    assert!(report["replayed"].as_u64().unwrap() > 5000, "{out}");
+    let page = std::fs::read(at("new/gains.bin")).unwrap();
+    let new = GainTable::decode(&page).unwrap();
+    assert_eq!(new.sequence, 2);
+    assert!(new.gains.check().is_ok() && new.gains != Gains::nominal());
+
+    // A log that the law does not reproduce is not learned from.
+    let mut forged = records(Task::TakeoffLand, 1);
+    forged[3000].action.thrust += 0.01;
+    write_log(&at("log01"), &forged);
+    let (code, _, error) = steady(&["adapt", "--run", "run", "--logs", "log01", "--out", "no"]);
+    assert_eq!(code, Some(1));
+    assert!(error.contains("log01") && error.contains("steady log replay"), "{error}");
+    // Nor is one without a flight, and nothing is written then.
+    write_log(&at("log02"), &records(Task::TakeoffLand, 1)[..50]);
+    let (code, _, error) = steady(&["adapt", "--run", "run", "--logs", "log02", "--out", "no"]);
+    assert_eq!(code, Some(1));
+    assert!(error.contains("nothing to learn from") && !at("no").exists(), "{error}");
+    let (_, _, error) =
+        steady(&["adapt", "--run", "run", "--logs", "log00", "--out", "no", "--set", "stop=1"]);
+    assert!(error.contains("did you mean `step`"), "{error}");
+}
