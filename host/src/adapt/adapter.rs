@@ -2,6 +2,7 @@
 
 use steady_common::Gains;
 use steady_common::gains::GAIN_COUNT;
+use steady_common::observation::OBSERVATION_LEN;
 use steady_sim::Rng;
 use tch::{Kind, Tensor, no_grad};
 
@@ -150,16 +151,7 @@ impl<'a> Adapter<'a> {
             self.config.bootstrap,
             &mut self.rng,
         );
-        let step = step::step(
-            &self.theta,
-            &self.origin,
-            &value.gradient,
-            &value.spread,
-            &value.fisher,
-            &mut self.momentum,
-            scale,
-            &self.config,
-        );
+        let step = step::step(&self.theta, &self.origin, &value, &mut self.momentum, scale, &self.config);
         self.round += 1;
         Round { value, found, step }
     }
@@ -191,9 +183,9 @@ impl<'a> Adapter<'a> {
     fn data(&self, collection: &Collection) -> Data {
         let rows = |values: Vec<f32>, width: i64| Tensor::from_slice(&values).view([-1, width]);
         let t = &collection.transitions;
-        let s = rows(t.iter().flat_map(|t| t.from.observation).collect(), 42);
+        let s = rows(t.iter().flat_map(|t| t.from.observation).collect(), OBSERVATION_LEN as i64);
         let a = rows(t.iter().flat_map(|t| t.offset).collect(), 4);
-        let s2 = rows(t.iter().flat_map(|t| t.to.observation).collect(), 42);
+        let s2 = rows(t.iter().flat_map(|t| t.to.observation).collect(), OBSERVATION_LEN as i64);
         let returns = Returns::new(collection);
         // Beyond a flight's end the mean goes on.
         let n = t.len().max(1) as f32;

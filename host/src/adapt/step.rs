@@ -5,6 +5,7 @@ use steady_common::gains::GAIN_COUNT;
 use crate::train::oracle::{Theta, clamp};
 
 use super::config::Config;
+use super::synthesis::Value;
 
 /// The direction of earlier rounds.
 pub type Momentum = [f64; GAIN_COUNT];
@@ -24,13 +25,12 @@ pub struct Step {
 pub fn step(
     theta: &Theta,
     origin: &Theta,
-    gradient: &[f64; GAIN_COUNT],
-    spread: &[f64; GAIN_COUNT],
-    fisher: &[f64],
+    value: &Value,
     momentum: &mut Momentum,
     scale: f32,
     config: &Config,
 ) -> Step {
+    let Value { gradient, spread, fisher, .. } = value;
     let away: Vec<f64> = theta.iter().zip(origin).map(|(a, b)| f64::from(a - b)).collect();
     let pull = times(fisher, &away);
     let keep = f64::from(config.momentum);

@@ -6,6 +6,7 @@
 
 use steady_common::Gains;
 use steady_common::gains::GAIN_COUNT;
+use steady_common::observation::OBSERVATION_LEN;
 use steady_sim::Rng;
 use tch::{Kind, Tensor, no_grad};
 
@@ -78,11 +79,13 @@ pub fn sums(
                     .filter(|&i| returns.ahead[i] >= lookahead || returns.discount[i] == 0.0)
                     .collect();
                 let at = |i: &usize| &collection.transitions[*i];
-                let observations =
-                    |of: &[usize]| tensor(of.iter().flat_map(|i| at(i).from.observation).collect(), 42);
+                let observations = |of: &[usize]| {
+                    tensor(of.iter().flat_map(|i| at(i).from.observation).collect(), OBSERVATION_LEN as i64)
+                };
                 let s = observations(&all);
                 let a = tensor(all.iter().flat_map(|i| at(i).offset).collect(), 4);
-                let s2 = tensor(all.iter().flat_map(|i| at(i).to.observation).collect(), 42);
+                let s2 =
+                    tensor(all.iter().flat_map(|i| at(i).to.observation).collect(), OBSERVATION_LEN as i64);
                 let paths = |k: usize| {
                     tensor(all.iter().flat_map(|i| baseline(&path[*i][k])).collect(), BASELINE_LEN)
                 };

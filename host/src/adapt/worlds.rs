@@ -43,6 +43,9 @@ pub struct Verdict {
     pub worlds: usize,
 }
 
+/// A world, and what the flight looks like in it.
+type Candidate = (Params, [f64; SIGNATURE_LEN]);
+
 struct Flown {
     signature: [f64; SIGNATURE_LEN],
     reward: f64,
@@ -57,8 +60,7 @@ impl Consistent {
         let logged = signature(
             flight.steps.iter().take(MOST_STEPS).map(|s| (s.state, s.reference, s.applied.motors().thrust)),
         );
-        let mut drawn: Vec<(u64, Option<(Params, [f64; SIGNATURE_LEN])>)> =
-            (0..DRAWN).map(|seed| (seed, None)).collect();
+        let mut drawn: Vec<(u64, Option<Candidate>)> = (0..DRAWN).map(|seed| (seed, None)).collect();
         crate::train::env::parallel(threads, &mut drawn, |(seed, out)| {
             *out = params(&World::sample(*seed)).ok().map(|world| {
                 let flown = fly(&world, flight, &noise, gains, vehicle, *seed);
