@@ -18,7 +18,7 @@ pub struct Found {
 }
 
 /// Takes files as they are, and out of folders (a card's root, or a copy of it) every file that
-/// begins as a log does.
+/// begins as a log does. A folder without one may hold folders of flights with theirs.
 ///
 /// # Errors
 /// If a name does not exist, or a folder holds no log.
@@ -30,21 +30,11 @@ pub fn find(names: &[PathBuf]) -> Result<Found, LogError> {
             found.logs.push(name.clone());
             continue;
         }
-        let mut files = Vec::new();
-        for entry in fs::read_dir(name).map_err(wrong)? {
-            let path = entry.map_err(wrong)?.path();
-            // What cannot be looked at is not taken for a log.
-            if path.is_file() {
-                files.push(path);
-            }
-        }
-        files.sort();
         let before = found.logs.len();
-        for path in files {
-            match first_byte(&path) {
-                Some(Some(MAGIC)) => found.logs.push(path),
-                Some(None) if has_log_name(&path) => found.empty.push(path),
-                _ => {}
+        let folders = look_into(name, &mut found)?;
+        if found.logs.len() == before {
+            for folder in folders {
+                look_into(&folder, &mut found)?;
             }
         }
         if found.logs.len() == before {
@@ -52,6 +42,24 @@ pub fn find(names: &[PathBuf]) -> Result<Found, LogError> {
         }
     }
     Ok(found)
+}
+
+/// Takes a folder's logs; returns the folders in it.
+fn look_into(folder: &Path, found: &mut Found) -> Result<Vec<PathBuf>, LogError> {
+    let wrong = |source| LogError::Read { file: folder.display().to_string(), source };
+    let entries = fs::read_dir(folder).map_err(wrong)?.map(|entry| entry.map(|e| e.path()));
+    let mut entries: Vec<PathBuf> = entries.collect::<Result<_, _>>().map_err(wrong)?;
+    entries.sort();
+    let (folders, files): (Vec<_>, Vec<_>) = entries.into_iter().partition(|path| path.is_dir());
+    // What cannot be looked at is not taken for a log.
+    for path in files.into_iter().filter(|path| path.is_file()) {
+        match first_byte(&path) {
+            Some(Some(MAGIC)) => found.logs.push(path),
+            Some(None) if has_log_name(&path) => found.empty.push(path),
+            _ => {}
+        }
+    }
+    Ok(folders)
 }
 
 /// The first byte, `Some(None)` for an empty file, nothing when it cannot be read.
@@ -90,6 +98,22 @@ mod tests {
         // A named file is taken whatever it holds: opening it says what is wrong.
         let named = find(&[folder.path().join("config.txt"), b]).unwrap();
         assert_eq!(named.logs.len(), 2);
+    }
+
+    #[test]
+    fn a_folder_of_flights_gives_their_logs() {
+        let folder = tempfile::tempdir().unwrap();
+        let logs = ["flight-01", "flight-02"].map(|name| {
+            fs::create_dir(folder.path().join(name)).unwrap();
+            let path = folder.path().join(name).join("log00");
+            fs::write(&path, [MAGIC, 2]).unwrap();
+            path
+        });
+        assert_eq!(find(&[folder.path().into()]).unwrap().logs, logs);
+        // Logs of its own come first, and then alone.
+        let own = folder.path().join("log00");
+        fs::write(&own, [MAGIC, 2]).unwrap();
+        assert_eq!(find(&[folder.path().into()]).unwrap().logs, [own]);
     }
 
     #[test]
