@@ -30,59 +30,70 @@ const HALVINGS: i32 = 3;
 pub struct AdaptCmd {
     /// Run folder of `steady train`.
     #[arg(long)]
-    run: PathBuf,
+    pub run: PathBuf,
     /// Logs of flights: files, or folders with logs in them.
     #[arg(long, required = true, num_args = 1..)]
-    logs: Vec<PathBuf>,
+    pub logs: Vec<PathBuf>,
     /// Use the simulator's skills alone, without discovery.
     #[arg(long)]
-    transfer_only: bool,
+    pub transfer_only: bool,
     /// Change one setting.
     #[arg(long = "set", value_name = "KEY=VALUE")]
-    changes: Vec<String>,
+    pub changes: Vec<String>,
     /// Random numbers of everything.
     #[arg(long, default_value_t = 1)]
-    seed: u64,
+    pub seed: u64,
     /// Folder for the new table and what is known about it.
     #[arg(short, long)]
-    out: PathBuf,
+    pub out: PathBuf,
     /// Threads.
     #[arg(long, default_value_t = 2)]
-    threads: usize,
+    pub threads: usize,
     /// Print what was found as JSON.
     #[arg(long)]
-    json: bool,
+    pub json: bool,
 }
 
 /// What an adaptation found.
 #[derive(Clone, Debug, Serialize)]
-struct Report {
-    flights: usize,
-    steps: usize,
+pub struct Report {
+    /// Flights that were learned from.
+    pub flights: usize,
+    /// Their control steps.
+    pub steps: usize,
     /// Control steps computed again, all with the logged bits.
-    replayed: u64,
-    discovery: Option<Found>,
+    pub replayed: u64,
+    /// What the new skills are like.
+    pub discovery: Option<Found>,
     /// Squared TD error relative to the returns' spread, on flights that were not fitted.
-    error_simulator: f64,
-    error_fitted: f64,
+    pub error_simulator: f64,
+    /// The same with the fitted weights.
+    pub error_fitted: f64,
     /// Part of the allowed step that was taken; 0 when the worlds refused every one.
-    step: f32,
+    pub step: f32,
     /// KL divergence from the present policy, per transition.
-    divergence: f64,
-    worlds: Vec<u64>,
-    verdict: Option<Verdict>,
+    pub divergence: f64,
+    /// Sampler seeds of the worlds like the data.
+    pub worlds: Vec<u64>,
+    /// What became of the table there.
+    pub verdict: Option<Verdict>,
     /// Gains, most changed first.
-    gains: Vec<Change>,
+    pub gains: Vec<Change>,
 }
 
+/// How a gain changed.
 #[derive(Clone, Debug, Serialize)]
-struct Change {
-    name: &'static str,
-    from: f32,
-    to: f32,
-    /// ∂J/∂ ln k per transition, and its standard deviation over flights.
-    gradient: f64,
-    spread: f64,
+pub struct Change {
+    /// The gain.
+    pub name: &'static str,
+    /// Its value in the present table.
+    pub from: f32,
+    /// Its value in the new one.
+    pub to: f32,
+    /// ∂J/∂ ln k per transition.
+    pub gradient: f64,
+    /// Its standard deviation over flights.
+    pub spread: f64,
 }
 
 impl AdaptCmd {
@@ -91,6 +102,20 @@ impl AdaptCmd {
     /// # Errors
     /// When the run or a log cannot be read, a log does not replay, or there is nothing to learn from.
     pub fn run(&self) -> Result<()> {
+        let (_, report) = self.adapt()?;
+        if self.json {
+            println!("{}", serde_json::to_string_pretty(&report)?);
+        } else {
+            report.show(&self.out);
+        }
+        Ok(())
+    }
+
+    /// Adapts and writes the results; gives the new table and what was found.
+    ///
+    /// # Errors
+    /// As [`Self::run`].
+    pub fn adapt(&self) -> Result<(GainTable, Report)> {
         let mut config = Config::with(&self.changes)?;
         config.discovery &= !self.transfer_only;
         let trainer = training::load(&self.run, self.threads)?;
@@ -176,12 +201,7 @@ impl AdaptCmd {
             gains,
         };
         write(&self.out, &table, &report)?;
-        if self.json {
-            println!("{}", serde_json::to_string_pretty(&report)?);
-        } else {
-            report.show(&self.out);
-        }
-        Ok(())
+        Ok((table, report))
     }
 
     /// Every control step of the logs computed again; nothing is learned from logs that the law does not
