@@ -4,6 +4,14 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use serde::Serialize;
 
+/// Version of the program.
+pub const VERSION: &str = env!("CARGO_PKG_VERSION");
+/// Commit the program was built from, `unknown` outside a checkout; `+` when files were changed.
+pub const COMMIT: &str = match option_env!("STEADY_COMMIT") {
+    Some(commit) => commit,
+    None => "unknown",
+};
+
 /// Everything needed to make a result again.
 #[derive(Clone, Debug, Serialize)]
 pub struct Provenance {
@@ -30,8 +38,8 @@ impl Provenance {
     #[must_use]
     pub fn of_this_run(seed: u64) -> Self {
         Self {
-            version: env!("CARGO_PKG_VERSION"),
-            commit: option_env!("STEADY_COMMIT").unwrap_or("unknown"),
+            version: VERSION,
+            commit: COMMIT,
             libtorch: option_env!("STEADY_LIBTORCH_VERSION").unwrap_or("none"),
             command: std::env::args().collect(),
             seed,

@@ -170,7 +170,8 @@ fn overlay(base: &mut Table, over: Table) {
 }
 
 /// ` (did you mean …?)` with the candidate nearest to `word`, or nothing when all are far.
-fn did_you_mean(word: &str, candidates: impl Iterator<Item = impl AsRef<str>>) -> String {
+#[must_use]
+pub fn did_you_mean(word: &str, candidates: impl Iterator<Item = impl AsRef<str>>) -> String {
     candidates
         .map(|c| (strsim::jaro_winkler(word, c.as_ref()), c))
         .filter(|(likeness, _)| *likeness > 0.7)

@@ -1,0 +1,11 @@
+//! Sweeps: one `steady` command over a grid of seeds, worlds and settings.
+//!
+//! [`plan`] makes the cells out of a file, [`cell`] runs one of them in a folder of its own, [`local`] and
+//! [`slurm`] run many, and [`gather`] makes the table. What is done is known from the cells' folders
+//! alone: whatever ends a sweep, the same command continues it.
+
+pub mod cell;
+pub mod gather;
+pub mod local;
+pub mod plan;
+pub mod slurm;
