@@ -11,6 +11,7 @@ pub mod log;
 pub mod param;
 pub mod scan;
 pub mod supervise;
+pub mod sweep;
 mod tables;
 pub mod world;
 

@@ -4,6 +4,10 @@
 //! the default feature `train`; everything else builds without it.
 #![deny(unsafe_code)]
 
+// First, for its macros.
+#[macro_use]
+pub mod out;
+
 #[cfg(feature = "train")]
 pub mod adapt;
 pub mod checkpoint;
@@ -16,6 +20,7 @@ pub mod log;
 pub mod plot;
 pub mod provenance;
 pub mod stats;
+pub mod sweep;
 pub mod tensorboard;
 #[cfg(feature = "train")]
 pub mod torch;

@@ -2,8 +2,8 @@
 
 use std::process::ExitCode;
 
-use clap::{Parser, Subcommand};
-use steady::{cmd, doctor};
+use clap::{CommandFactory, Parser, Subcommand};
+use steady::{cmd, doctor, out};
 
 /// Sim-to-real learning for small drones: learn a controller in simulation, fly it, read the flight
 /// back, discover what the simulator got wrong, and put better gains on the drone.
@@ -25,6 +25,7 @@ enum Verb {
     Oracle(steady::train::run::OracleCmd),
     #[cfg(feature = "train")]
     Adapt(steady::adapt::run::AdaptCmd),
+    Sweep(cmd::sweep::Cmd),
     Demo(cmd::demo::Cmd),
     Fly(cmd::fly::Cmd),
     Gains(cmd::gains::Cmd),
@@ -43,9 +44,13 @@ enum Verb {
 }
 
 fn main() -> ExitCode {
+    out::guarded(run)
+}
+
+fn run() -> ExitCode {
     // A training saves and ends after its round, and a drone is not left in its bootloader.
     if let Err(error) = ctrlc::set_handler(interrupted) {
-        eprintln!("Ctrl-C will not save: {error}");
+        out::complain(format_args!("Ctrl-C will not save: {error}\n"));
     }
     let outcome = match Cli::parse().verb {
         #[cfg(feature = "train")]
@@ -54,6 +59,7 @@ fn main() -> ExitCode {
         Verb::Oracle(cmd) => cmd.run(),
         #[cfg(feature = "train")]
         Verb::Adapt(cmd) => cmd.run(),
+        Verb::Sweep(cmd) => cmd.run(&Cli::command()),
         Verb::Demo(cmd) => cmd.run(),
         Verb::Fly(cmd) => cmd.run(),
         Verb::Gains(cmd) => cmd.run(),
@@ -73,7 +79,7 @@ fn main() -> ExitCode {
     match outcome {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
-            eprintln!("error: {error:#}");
+            out::complain(format_args!("error: {error:#}\n"));
             let code = error.downcast_ref::<steady_radio::Error>().map_or(1, steady_radio::Error::exit_code);
             ExitCode::from(code)
         }
@@ -84,7 +90,9 @@ fn main() -> ExitCode {
 /// on, or at the second, it ends.
 fn interrupted() {
     if cmd::drone::must_wait() {
-        eprintln!("the drone is in its bootloader: wait a moment; Ctrl-C again leaves it there");
+        out::complain(format_args!(
+            "the drone is in its bootloader: wait a moment; Ctrl-C again leaves it there\n"
+        ));
         return;
     }
     #[cfg(feature = "train")]
@@ -92,7 +100,7 @@ fn interrupted() {
         use steady::train::run::interrupt;
         if !interrupt::asked() && interrupt::can_wait() {
             interrupt::ask();
-            eprintln!("saving; Ctrl-C again ends at once");
+            out::complain(format_args!("saving; Ctrl-C again ends at once\n"));
             return;
         }
     }

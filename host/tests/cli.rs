@@ -51,6 +51,7 @@ fn every_verb_has_help() {
         &["scan", "--help"],
         &["world", "--help"],
         &["doctor", "--help"],
+        &["sweep", "--help"],
     ] {
         let (out, _) = expect(folder.path(), args, 0);
         assert!(out.contains("Usage"), "{args:?}");
@@ -191,4 +192,60 @@ fn the_demo_flies_and_draws() {
     for name in ["table.md", "table.json", "figure8-nominal.svg", "hover-nominal.png", "motors-nominal.svg"] {
         assert!(fs::metadata(f.join("demo").join(name)).unwrap().len() > 500, "{name}");
     }
+}
+
+/// Runs with standard output (and, if asked, standard error) a pipe that nobody reads any more.
+fn into_a_closed_pipe(folder: &Path, args: &[&str], both: bool) -> (i32, String) {
+    let (reader, writer) = std::io::pipe().unwrap();
+    drop(reader);
+    let stderr = if both { writer.try_clone().unwrap().into() } else { std::process::Stdio::piped() };
+    let output = Command::new(env!("CARGO_BIN_EXE_steady"))
+        .current_dir(folder)
+        .args(args)
+        .stdout(writer)
+        .stderr(stderr)
+        .output()
+        .unwrap();
+    (output.status.code().unwrap(), String::from_utf8_lossy(&output.stderr).into_owned())
+}
+
+#[test]
+fn a_reader_that_has_gone_ends_the_command_quietly() {
+    let folder = tempfile::tempdir().unwrap();
+    for args in [
+        &["world", "list"][..],
+        &["gains", "show", "nominal"],
+        &["gains", "show", "nominal", "--json"],
+        &["doctor"],
+    ] {
+        assert_eq!(into_a_closed_pipe(folder.path(), args, false), (141, String::new()), "{args:?}");
+    }
+    // Errors have their own status, also when nobody hears them.
+    assert_eq!(into_a_closed_pipe(folder.path(), &["world", "show", "nowhere"], true).0, 1);
+}
+
+#[test]
+fn a_full_disk_behind_standard_output_is_an_error() {
+    let full = fs::OpenOptions::new().write(true).open("/dev/full").unwrap();
+    let output =
+        Command::new(env!("CARGO_BIN_EXE_steady")).args(["world", "list"]).stdout(full).output().unwrap();
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(1), "{said}");
+    assert!(said.contains("standard output") && !said.contains("panicked"), "{said}");
+}
+
+/// A training that nobody listens to any more saves and ends after its round, as after Ctrl-C.
+#[cfg(feature = "train")]
+#[test]
+fn a_training_whose_reader_has_gone_saves_first() {
+    let folder = tempfile::tempdir().unwrap();
+    let f = folder.path();
+    let args =
+        ["train", "--preset", "smoke", "--set", "rounds=50", "--set", "evaluate_every=1", "--out", "run"];
+    let (code, said) = into_a_closed_pipe(f, &args, false);
+    assert_eq!(code, 130, "{said}");
+    assert!(said.contains("--resume") && !said.contains("panicked"), "{said}");
+    let rounds = fs::read_to_string(f.join("run/metrics.csv")).unwrap().lines().count() - 1;
+    assert!((1..50).contains(&rounds), "{rounds}");
+    assert!(fs::read_dir(f.join("run/checkpoints")).unwrap().next().is_some());
 }

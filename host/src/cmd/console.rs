@@ -1,6 +1,5 @@
 //! `steady console`: what a drone says.
 
-use std::io::Write;
 use std::time::{Duration, Instant};
 
 use anyhow::Result;
@@ -29,7 +28,7 @@ impl Cmd {
         let started = Instant::now();
         while self.seconds.is_none_or(|s| started.elapsed().as_secs_f64() < s) {
             print!("{}", client.console(Duration::from_millis(200))?);
-            std::io::stdout().flush()?;
+            crate::out::flush();
         }
         Ok(())
     }

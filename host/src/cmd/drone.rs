@@ -79,6 +79,11 @@ pub fn must_wait() -> bool {
     BOOTLOADER.compare_exchange(1, 2, Ordering::AcqRel, Ordering::Acquire).is_ok()
 }
 
+/// True while the drone is in its bootloader.
+pub fn in_bootloader() -> bool {
+    BOOTLOADER.load(Ordering::Acquire) != 0
+}
+
 /// While this lives the drone is in its bootloader.
 pub(super) struct InBootloader;
 
