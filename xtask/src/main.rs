@@ -12,9 +12,11 @@ mod libtorch;
 mod setup;
 mod sh;
 mod size;
+mod slurm;
 mod stack;
 mod system;
 mod test;
+mod test_slurm;
 
 use std::process::ExitCode;
 
@@ -38,6 +40,7 @@ enum Verb {
     Size(size::Cmd),
     Cflib(cflib::Cmd),
     Fuzz(fuzz::Cmd),
+    TestSlurm(test_slurm::Cmd),
 }
 
 fn main() -> ExitCode {
@@ -50,6 +53,7 @@ fn main() -> ExitCode {
         Verb::Size(cmd) => cmd.run(),
         Verb::Cflib(cmd) => cmd.run(),
         Verb::Fuzz(cmd) => cmd.run(),
+        Verb::TestSlurm(cmd) => cmd.run(),
     };
     match outcome {
         Ok(()) => ExitCode::SUCCESS,

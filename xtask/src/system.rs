@@ -19,7 +19,7 @@ enum Probe {
 }
 
 /// A Debian package, why we want it, and how to see that it is there.
-struct Package {
+pub(crate) struct Package {
     name: &'static str,
     needed_for: &'static str,
     probe: Probe,
@@ -41,6 +41,14 @@ const PACKAGES: &[Package] = &[
     Package { name: "dosfstools", needed_for: "SD-card images", probe: Probe::Program(&["mkfs.vfat"]) },
 ];
 
+/// A whole Slurm cluster, for `cargo xtask test-slurm` alone.
+pub(crate) const SLURM: &[Package] = &[
+    Package { name: "munge", needed_for: "Slurm's authentication", probe: Probe::Program(&["munged"]) },
+    Package { name: "slurmctld", needed_for: "Slurm's controller", probe: Probe::Program(&["slurmctld"]) },
+    Package { name: "slurmd", needed_for: "Slurm's node", probe: Probe::Program(&["slurmd"]) },
+    Package { name: "slurm-client", needed_for: "submitting jobs", probe: Probe::Program(&["sbatch"]) },
+];
+
 impl Probe {
     fn holds(&self) -> bool {
         match self {
@@ -60,11 +68,16 @@ fn llvm_has_libclang() -> bool {
         .any(|entry| entry.path().join("lib/libclang.so").exists())
 }
 
-/// Installs the packages that are missing when that needs no password; says how otherwise.
+/// Installs what builds and tests need.
 pub(crate) fn packages() -> Result<(), Problem> {
-    let missing: Vec<&Package> = PACKAGES.iter().filter(|package| !package.probe.holds()).collect();
+    provide(PACKAGES)
+}
+
+/// Installs the packages that are missing when that needs no password; says how otherwise.
+pub(crate) fn provide(packages: &[Package]) -> Result<(), Problem> {
+    let missing: Vec<&Package> = packages.iter().filter(|package| !package.probe.holds()).collect();
     if missing.is_empty() {
-        say("packages", format_args!("all {} are there", PACKAGES.len()));
+        say("packages", format_args!("all {} are there", packages.len()));
         return Ok(());
     }
     let names: Vec<&str> = missing.iter().map(|package| package.name).collect();
