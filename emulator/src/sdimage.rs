@@ -98,6 +98,38 @@ pub fn create(path: &Path, files: &[(&str, &[u8])]) -> Result<()> {
     make().with_context(|| format!("cannot make the card image {}", path.display()))
 }
 
+/// Leaves so much room on a card: every other free cluster is marked bad, in all copies of the table.
+///
+/// # Errors
+/// If the image has no readable file system.
+pub fn leave_room(path: &Path, mib: u32) -> Result<()> {
+    const BAD: u32 = 0x0FFF_FFF7;
+    let mark = || -> Result<()> {
+        let mut card = open(path, true)?;
+        let mut boot = [0; 512];
+        card.read_exact(&mut boot)?;
+        let short = |at: usize| u64::from(u16::from_le_bytes([boot[at], boot[at + 1]]));
+        let (reserved, copies) = (short(14), u64::from(boot[16]));
+        let length = u64::from(u32::from_le_bytes([boot[36], boot[37], boot[38], boot[39]])) * 512;
+        let mut room = mib * ((1 << 20) / CLUSTER);
+        let mut table = vec![0; usize::try_from(length)?];
+        card.seek(SeekFrom::Start(reserved * 512))?;
+        card.read_exact(&mut table)?;
+        for entry in table.chunks_exact_mut(4).filter(|entry| **entry == [0; 4]) {
+            match room.checked_sub(1) {
+                Some(left) => room = left,
+                None => entry.copy_from_slice(&BAD.to_le_bytes()),
+            }
+        }
+        for copy in 0..copies {
+            card.seek(SeekFrom::Start(reserved * 512 + copy * length))?;
+            card.write_all(&table)?;
+        }
+        Ok(())
+    };
+    mark().with_context(|| format!("cannot fill the card image {}", path.display()))
+}
+
 /// Name and length of the files in the root folder.
 ///
 /// # Errors
@@ -152,5 +184,18 @@ mod tests {
         assert!(std::fs::metadata(&path).unwrap().blocks() * 512 < 8 << 20);
         std::fs::write(&path, b"nonsense").unwrap();
         assert!(list(&path).is_err());
+    }
+
+    #[test]
+    fn a_card_has_the_room_it_was_left() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("card.img");
+        create(&path, &[("config.txt", b"1\n")]).unwrap();
+        leave_room(&path, 2).unwrap();
+        assert_eq!(read(&path, "config.txt").unwrap(), b"1\n");
+        let volume = FileSystem::new(open(&path, true).unwrap(), FsOptions::new()).unwrap();
+        let mut file = volume.root_dir().create_file("big").unwrap();
+        let written = (0..100).take_while(|_| file.write_all(&[1; CLUSTER as usize]).is_ok()).count();
+        assert_eq!(written as u32 * CLUSTER, 2 << 20);
     }
 }

@@ -1,6 +1,8 @@
 //! The verbs of `steady`, one file each.
 
 pub mod console;
+#[cfg(feature = "train")]
+pub mod cycle;
 pub mod demo;
 pub mod drone;
 pub mod flash;

@@ -62,6 +62,26 @@ impl Program {
             }
         }
     }
+
+    /// A program and an image whose places are known.
+    #[must_use]
+    pub fn at(program: &Path, elf: &Path) -> Self {
+        Self { program: program.to_owned(), elf: elf.to_owned() }
+    }
+
+    /// The image.
+    #[must_use]
+    pub fn elf(&self) -> &Path {
+        &self.elf
+    }
+
+    /// The program with one of its verbs and the image.
+    #[must_use]
+    pub fn command(&self, verb: &str) -> Command {
+        let mut command = Command::new(&self.program);
+        command.arg(verb).arg("--elf").arg(&self.elf).stdin(Stdio::null());
+        command
+    }
 }
 
 /// Who flies.
@@ -108,6 +128,12 @@ pub struct Plan {
     pub seed: u64,
     /// Virtual time after which the flight is given up, s.
     pub limit_s: f64,
+    /// File that holds the drone's flash with everything in it; not together with a table.
+    pub flash: Option<PathBuf>,
+    /// File with the content of the configuration memory, before and after.
+    pub eeprom: Option<PathBuf>,
+    /// Free room on the card, MiB; all of it if not given.
+    pub card_free_mib: Option<u32>,
 }
 
 impl Default for Plan {
@@ -122,6 +148,9 @@ impl Default for Plan {
             params: Vec::new(),
             seed: 1,
             limit_s: 120.0,
+            flash: None,
+            eeprom: None,
+            card_free_mib: None,
         }
     }
 }
@@ -164,9 +193,8 @@ impl Plan {
         {
             return Err(error).with_context(|| format!("{}: cannot be replaced", summary_file.display()));
         }
-        let mut args: Vec<OsString> = vec!["fly".into()];
+        let mut args: Vec<OsString> = Vec::new();
         let mut option = |name: &str, value: OsString| args.extend([OsString::from(name), value]);
-        option("--elf", program.elf.clone().into());
         option("--task", self.task.clone().into());
         option("--world", self.world.clone().into());
         option("--seed", self.seed.to_string().into());
@@ -178,15 +206,22 @@ impl Plan {
             files::write(&folder.join("gains.toml"), gains_file::to_toml(table).as_bytes())?;
             option("--gains", page.into());
         }
+        let kept = [("--flash", &self.flash), ("--eeprom", &self.eeprom)];
+        for (name, file) in kept.into_iter().filter_map(|(name, file)| Some((name, file.as_ref()?))) {
+            option(name, file.into());
+        }
+        if let Some(room) = self.card_free_mib {
+            option("--card-free-mib", room.to_string().into());
+        }
         for setting in self.settings() {
             option("--param", setting.into());
         }
         for fault in &self.faults {
             option("--fault", fault.into());
         }
-        let output = Command::new(&program.program)
+        let output = program
+            .command("fly")
             .args(&args)
-            .stdin(Stdio::null())
             .output()
             .with_context(|| format!("{}: cannot be started", program.program.display()))?;
         let said = String::from_utf8_lossy(&output.stdout).into_owned();

@@ -12,6 +12,7 @@ pub mod out;
 pub mod adapt;
 pub mod checkpoint;
 pub mod cmd;
+pub mod cycle;
 pub mod doctor;
 pub mod files;
 pub mod fly;

@@ -26,6 +26,8 @@ enum Verb {
     #[cfg(feature = "train")]
     Adapt(steady::adapt::run::AdaptCmd),
     Sweep(cmd::sweep::Cmd),
+    #[cfg(feature = "train")]
+    Loop(cmd::cycle::Cmd),
     Demo(cmd::demo::Cmd),
     Fly(cmd::fly::Cmd),
     Gains(cmd::gains::Cmd),
@@ -60,6 +62,8 @@ fn run() -> ExitCode {
         #[cfg(feature = "train")]
         Verb::Adapt(cmd) => cmd.run(),
         Verb::Sweep(cmd) => cmd.run(&Cli::command()),
+        #[cfg(feature = "train")]
+        Verb::Loop(cmd) => cmd.run(),
         Verb::Demo(cmd) => cmd.run(),
         Verb::Fly(cmd) => cmd.run(),
         Verb::Gains(cmd) => cmd.run(),

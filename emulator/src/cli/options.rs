@@ -35,6 +35,9 @@ pub(crate) struct Options {
     /// A file for the root folder of a new card (config.txt, for example).
     #[arg(long, value_name = "FILE")]
     card_file: Vec<PathBuf>,
+    /// Leave only so much room on a new card, MiB.
+    #[arg(long, value_name = "MIB", conflicts_with = "no_card")]
+    card_free_mib: Option<u32>,
     /// Fly without the micro-SD deck.
     #[arg(long, conflicts_with_all = ["card", "card_file"])]
     no_card: bool,
@@ -83,6 +86,9 @@ impl Options {
                 let files: Vec<(&str, &[u8])> =
                     files.iter().map(|(n, c)| (n.as_str(), c.as_slice())).collect();
                 sdimage::create(&path, &files)?;
+                if let Some(room) = self.card_free_mib {
+                    sdimage::leave_room(&path, room)?;
+                }
                 Some(path)
             }
         };

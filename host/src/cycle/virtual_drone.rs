@@ -1,0 +1,210 @@
+//! The virtual Crazyflie as a stage: tables go into its flash over the radio's protocol and its bootloader,
+//! and the firmware's own image flies.
+
+use std::fs;
+use std::io::{BufRead, BufReader};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Stdio};
+
+use anyhow::{Context, Result, bail, ensure};
+use steady_common::GainTable;
+use steady_radio::client::Client;
+use steady_radio::tables::{self, MIN_BATTERY_V, Survey};
+use steady_radio::toc::Cache;
+use steady_radio::{Uri, link};
+
+use super::stage::{EEPROM, FLASH, Flashed, Flight, Outcome, Stage};
+use crate::fly::{Flown, Plan, Program};
+use crate::log::{Log, each_step};
+
+/// A flight with noise that logged less than two seconds of the law says nothing: the card is to blame.
+const LEAST_STEPS: u64 = 1000;
+/// Guard states from here on mean that it took gains out of flight.
+const TRIPPED: u8 = 2;
+/// Every so many lines of the truth are kept: a hundred a second.
+const THIN: usize = 10;
+
+/// The virtual Crazyflie in a world, with a task.
+#[derive(Clone, Debug)]
+pub struct VirtualDrone {
+    /// The program and the image.
+    pub program: Program,
+    /// As for `steady fly`.
+    pub task: String,
+    /// As for `steady fly`.
+    pub world: String,
+}
+
+/// A virtual drone on the network that ends with this value.
+struct Served {
+    process: Child,
+    uri: Uri,
+}
+
+impl Drop for Served {
+    fn drop(&mut self) {
+        // Its flash is on disk, and it has nothing else to lose.
+        let _ = self.process.kill();
+        let _ = self.process.wait();
+    }
+}
+
+impl Served {
+    fn start(program: &Program, folder: &Path) -> Result<Self> {
+        let mut command = program.command("serve");
+        command.args(["--quiet", "--no-card", "--udp", "127.0.0.1:0", "--seconds", "300", "--flash"]);
+        command.arg(folder.join(FLASH)).arg("--out").arg(folder).stdout(Stdio::piped());
+        let mut process = command.spawn().context("the virtual drone cannot be started")?;
+        let stdout = process.stdout.take();
+        let mut line = String::new();
+        if let Some(stdout) = stdout {
+            BufReader::new(stdout).read_line(&mut line).context("the virtual drone says nothing")?;
+        }
+        let Some(uri) = line.trim().strip_prefix("listening on ") else {
+            let _ = process.kill();
+            let _ = process.wait();
+            bail!(
+                "the virtual drone did not start{}",
+                if line.is_empty() { "" } else { ": " }.to_owned() + &line
+            );
+        };
+        let uri = uri.parse()?;
+        Ok(Self { process, uri })
+    }
+}
+
+impl Stage for VirtualDrone {
+    fn flash(&self, before: Option<&Path>, table: &GainTable, folder: &Path) -> Result<Flashed> {
+        if let Some(before) = before {
+            let (from, to) = (before.join(FLASH), folder.join(FLASH));
+            fs::copy(&from, &to).with_context(|| format!("{}: cannot be read", from.display()))?;
+        }
+        let drone = Served::start(&self.program, folder)?;
+        let mut client = Client::new(link::open(&drone.uri)?, Cache::of_user());
+        client.platform()?;
+        let survey = Survey::take(&mut client, &mut |_| {})?;
+        survey.check(MIN_BATTERY_V)?;
+        let written = tables::write(&mut client, &survey, table, &mut |_| {})?;
+        // What the firmware itself has now, not what the bootloader was told.
+        let area = tables::read(&mut client, &mut |_| {})?;
+        let expected = GainTable { sequence: written.sequence, ..*table };
+        let found = area.tables().last().map(|(_, found)| *found);
+        ensure!(
+            found == Some(expected),
+            steady_radio::Error::Verification(format!("table {} came back changed", written.sequence))
+        );
+        Ok(Flashed { sequence: written.sequence, page: written.page })
+    }
+
+    fn fly(&self, flight: &Flight, folder: &Path) -> Result<Outcome> {
+        let (outcome, flown) = self.fly_once(flight, folder)?;
+        if !flight.exploration.enabled || outcome.steps >= LEAST_STEPS {
+            return Ok(outcome);
+        }
+        let has_card_trouble = flight.card_free_mib.is_some() || flown.log_files().is_empty();
+        if !has_card_trouble && outcome.lost == 0 {
+            return Ok(outcome);
+        }
+        fs::remove_dir_all(folder).with_context(|| format!("{}: cannot be removed", folder.display()))?;
+        let again = Flight {
+            card_free_mib: None,
+            // What happens to a card stays with it.
+            faults: flight.faults.iter().filter(|f| !f.contains(":card-")).cloned().collect(),
+            ..flight.clone()
+        };
+        let (outcome, _) = self.fly_once(&again, folder)?;
+        Ok(Outcome { new_card: true, ..outcome })
+    }
+}
+
+impl VirtualDrone {
+    fn fly_once(&self, flight: &Flight, folder: &Path) -> Result<(Outcome, Flown)> {
+        fs::create_dir_all(folder)
+            .with_context(|| format!("{}: cannot make the folder", folder.display()))?;
+        let eeprom = folder.join(EEPROM);
+        if let Some(from) = &flight.eeprom {
+            fs::copy(from, &eeprom).with_context(|| format!("{}: cannot be read", from.display()))?;
+        }
+        let plan = Plan {
+            task: self.task.clone(),
+            world: self.world.clone(),
+            controller: flight.controller,
+            exploration: flight.exploration,
+            faults: flight.faults.clone(),
+            seed: flight.seed,
+            flash: Some(flight.drone.join(FLASH)),
+            eeprom: Some(eeprom),
+            card_free_mib: flight.card_free_mib,
+            ..Plan::default()
+        };
+        let flown = plan.fly(&self.program, folder)?;
+        let outcome = outcome(flight, &flown)?;
+        slim(folder)?;
+        Ok((outcome, flown))
+    }
+}
+
+fn outcome(flight: &Flight, flown: &Flown) -> Result<Outcome> {
+    let guarded = guard_tripped(&flown.log_files())? || says_guard(&flown.summary);
+    let landed = flown.summary["is_landed"].as_bool().unwrap_or(false);
+    let failure = flown.summary["failure"].as_str();
+    let tracking =
+        flown.tracking.filter(|t| t.cumulative_reward.is_finite() && t.tracking_error_m.is_finite());
+    let trouble = if guarded {
+        Some("the gain guard took the table out of flight and landed".to_owned())
+    } else if let Some(why) = failure {
+        Some(why.to_owned())
+    } else if !flown.success || !landed {
+        Some("it did not land as it should".to_owned())
+    } else if tracking.is_none() {
+        Some("there was nothing to track".to_owned())
+    } else {
+        None
+    };
+    let logs = flown.summary["logs"].as_array().map(Vec::as_slice).unwrap_or_default();
+    let sum = |name: &str| logs.iter().filter_map(|log| log[name].as_u64()).sum();
+    Ok(Outcome {
+        flight: flight.number,
+        seed: flight.seed,
+        is_good: trouble.is_none(),
+        trouble,
+        tracking,
+        steps: sum("law_records"),
+        lost: sum("lost"),
+        cpu_load: flown.summary["cpu_load"].as_f64().unwrap_or(0.0),
+        new_card: false,
+    })
+}
+
+/// A log of the flight says that the guard took gains out of flight.
+fn guard_tripped(logs: &[PathBuf]) -> Result<bool> {
+    let mut tripped = false;
+    for path in logs {
+        each_step(&mut Log::open(path)?, |step| tripped |= step.now.guard >= TRIPPED)?;
+    }
+    Ok(tripped)
+}
+
+/// The drone said so on its console: without a card there is no log.
+fn says_guard(summary: &serde_json::Value) -> bool {
+    summary["console"].as_str().is_some_and(|text| text.contains("taken out of flight"))
+}
+
+/// Leaves what a loop needs of a flight: the card's image and the motors are in the log and the truth, and
+/// the truth is not looked at in milliseconds.
+fn slim(folder: &Path) -> Result<()> {
+    for name in ["card.img", "motors.bin"] {
+        // That it is not there is just as well.
+        let _ = fs::remove_file(folder.join(name));
+    }
+    let path = folder.join("truth.csv");
+    let text = fs::read_to_string(&path).with_context(|| format!("{}: cannot be read", path.display()))?;
+    let mut lines = text.lines();
+    let header = lines.next().unwrap_or_default();
+    let mut thin = String::with_capacity(text.len() / THIN + header.len() + 1);
+    for line in std::iter::once(header).chain(lines.step_by(THIN)) {
+        thin.push_str(line);
+        thin.push('\n');
+    }
+    crate::files::write(&path, thin.as_bytes())
+}

@@ -1,0 +1,441 @@
+//! `steady loop`: goes on wherever it was killed, keeps what is better and nothing else.
+//!
+//! A made-up drone is killed at every call; the virtual Crazyflie with the real firmware at every station.
+//! Those tests need the firmware (`cargo xtask firmware`) and say when they were skipped.
+#![allow(clippy::unwrap_used, reason = "a test that panics has failed")]
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use anyhow::{Result, bail};
+use serde_json::{Value, json};
+use steady::cycle::compare::{Comparison, Contender, compare};
+use steady::cycle::journal::{End, Iteration, Made, Origin};
+use steady::cycle::stage::{FLASH, Flashed, Flight};
+use steady::cycle::{Journal, Loop, Outcome, Settings, Stage, Teacher};
+use steady::fly::{Controller, Tracking};
+use steady_common::GainTable;
+
+/// A drone that flies the better the nearer a gain is to 1.5 times its nominal value, and is killed at one
+/// of its calls.
+#[derive(Default)]
+struct FakeDrone {
+    calls: AtomicUsize,
+    killed_at: Option<usize>,
+}
+
+impl FakeDrone {
+    fn call(&self, folder: &Path) -> Result<()> {
+        fs::create_dir_all(folder)?;
+        fs::write(folder.join("half"), "half")?;
+        if Some(self.calls.fetch_add(1, Ordering::SeqCst)) == self.killed_at {
+            bail!("killed");
+        }
+        Ok(())
+    }
+}
+
+fn ratio(table: &GainTable) -> f64 {
+    f64::from(table.gains.position.p.z / GainTable::built_in().gains.position.p.z)
+}
+
+impl Stage for FakeDrone {
+    fn flash(&self, before: Option<&Path>, table: &GainTable, folder: &Path) -> Result<Flashed> {
+        self.call(folder)?;
+        let last = before.map(|b| GainTable::decode(&fs::read(b.join(FLASH)).unwrap()).unwrap().sequence);
+        let sequence = last.unwrap_or(0) + 1;
+        fs::write(folder.join(FLASH), GainTable { sequence, ..*table }.encode())?;
+        Ok(Flashed { sequence, page: sequence as usize - 1 })
+    }
+
+    fn fly(&self, flight: &Flight, folder: &Path) -> Result<Outcome> {
+        self.call(folder)?;
+        let table = GainTable::decode(&fs::read(flight.drone.join(FLASH))?)?;
+        let off = if flight.controller == Controller::Pid { 1.0 } else { (ratio(&table) - 1.5).abs() };
+        let wobble = f64::from((flight.seed % 7) as u32);
+        let is_good = ratio(&table) < 3.0;
+        Ok(Outcome {
+            flight: flight.number,
+            seed: flight.seed,
+            is_good,
+            trouble: (!is_good).then(|| "it crashed".to_owned()),
+            tracking: Some(Tracking {
+                duration_s: 10.0,
+                tracking_error_m: 0.1 * off,
+                worst_error_m: 0.2 * off,
+                cumulative_reward: -1000.0 * off - wobble - off * wobble / 3.0,
+                tilt_rms_rad: 0.01,
+                hover_height_error_m: 0.05 * off,
+            }),
+            steps: if flight.faults.is_empty() { 5000 } else { 0 },
+            lost: 0,
+            cpu_load: 0.3,
+            new_card: false,
+        })
+    }
+}
+
+/// Proposes tables from a list of ratios, the next with every call; a smaller step goes less far.
+struct FakeTeacher {
+    ratios: Vec<f32>,
+    /// Flights and scale of every call.
+    asked: Mutex<Vec<(usize, f32)>>,
+}
+
+impl FakeTeacher {
+    fn new(ratios: &[f32]) -> Self {
+        Self { ratios: ratios.to_vec(), asked: Mutex::default() }
+    }
+}
+
+impl Teacher for FakeTeacher {
+    fn simulator(&self) -> Result<GainTable> {
+        Ok(GainTable { sequence: 1, ..GainTable::built_in() })
+    }
+
+    fn adapt(&self, logs: &[PathBuf], scale: f32, folder: &Path) -> Result<Option<GainTable>> {
+        assert!(logs.iter().all(|l| l.join("half").exists()), "{logs:?}");
+        fs::write(folder.join("adapt.json"), "{}")?;
+        self.asked.lock().unwrap().push((logs.len(), scale));
+        // Three flights an iteration.
+        let Some(ratio) = self.ratios.get(logs.len() / 3 - 1) else { return Ok(None) };
+        let mut table = self.simulator()?;
+        table.gains.position.p.z *= ratio;
+        Ok(Some(table))
+    }
+}
+
+fn settings(iterations: u32) -> Settings {
+    Settings { iterations, patience: 3, ..Settings::default() }
+}
+
+fn walk(folder: &Path, drone: &FakeDrone, teacher: &FakeTeacher, settings: &Settings) -> Result<Journal> {
+    let mut this = Loop::open(folder, settings.clone(), Origin::default(), true, drone, teacher)?.with(1, "");
+    this.run()?;
+    Ok(this.journal().clone())
+}
+
+/// Better, worse, a crash, better, then nothing.
+const RATIOS: [f32; 4] = [1.2, 0.8, 7.0, 1.4];
+
+#[test]
+fn a_loop_that_was_killed_anywhere_ends_with_the_same_numbers() {
+    let folder = tempfile::tempdir().unwrap();
+    let drone = FakeDrone::default();
+    let whole = walk(folder.path(), &drone, &FakeTeacher::new(&RATIOS), &settings(6)).unwrap();
+    let calls = drone.calls.load(Ordering::SeqCst);
+    assert!(calls > 30, "{calls}");
+    assert_eq!(walk(folder.path(), &drone, &FakeTeacher::new(&RATIOS), &settings(6)).unwrap(), whole);
+    assert_eq!(drone.calls.load(Ordering::SeqCst), calls, "a loop that has ended does nothing");
+
+    for killed_at in 0..calls {
+        let folder = tempfile::tempdir().unwrap();
+        let killed = FakeDrone { killed_at: Some(killed_at), ..FakeDrone::default() };
+        walk(folder.path(), &killed, &FakeTeacher::new(&RATIOS), &settings(6)).unwrap_err();
+        // Killed after a station's files had their name, before they were in the journal.
+        let journal = Journal::load(folder.path()).unwrap();
+        let last = journal.iterations.last().cloned().unwrap_or_default();
+        let place = Loop::iteration(folder.path(), last.number);
+        for (name, is_done) in [("judge", last.judged.is_some()), ("explore", last.explored.is_some())] {
+            if !is_done {
+                fs::create_dir_all(place.join(name).join("flight-01")).unwrap();
+                fs::write(place.join(name).join("eeprom.bin"), "junk").unwrap();
+            }
+        }
+        let resumed =
+            walk(folder.path(), &FakeDrone::default(), &FakeTeacher::new(&RATIOS), &settings(6)).unwrap();
+        assert_eq!(resumed, whole, "killed at call {killed_at}");
+        let left: Vec<_> = fs::read_dir(&place).unwrap().map(|e| e.unwrap().file_name()).collect();
+        assert!(left.iter().all(|n| !n.to_string_lossy().contains("unfinished")), "{left:?}");
+    }
+}
+
+#[test]
+fn a_table_that_flies_worse_is_rolled_back_and_the_next_step_is_smaller() {
+    let folder = tempfile::tempdir().unwrap();
+    let teacher = FakeTeacher::new(&RATIOS);
+    let journal = walk(folder.path(), &FakeDrone::default(), &teacher, &settings(6)).unwrap();
+    let kept: Vec<bool> =
+        journal.iterations.iter().filter_map(|i| i.verdict.as_ref()).map(|v| v.is_kept).collect();
+    assert_eq!(kept, [true, true, false, false, true]);
+    assert_eq!(*teacher.asked.lock().unwrap(), [(3, 1.0), (6, 1.0), (9, 0.5), (12, 0.25), (15, 1.0)]);
+    let Iteration { flashed, restored, verdict, .. } = &journal.iterations[3];
+    assert_eq!((flashed.as_ref().unwrap().sequence, restored.as_ref().unwrap().sequence), (5, 6));
+    assert!(verdict.as_ref().unwrap().reason.contains("it crashed"), "{verdict:?}");
+    let restored = fs::read(Loop::iteration(folder.path(), 3).join("drone-restored").join(FLASH)).unwrap();
+    assert!((ratio(&GainTable::decode(&restored).unwrap()) - 1.2).abs() < 1e-6, "the best one so far");
+    assert_eq!(journal.iterations[5].made, Some(Made::Unchanged));
+    assert_eq!(journal.end.as_ref().unwrap().best, 4);
+    assert!(journal.table().contains("rolled back: 3 of 3"), "{}", journal.table());
+}
+
+#[test]
+fn a_loop_ends_by_itself() {
+    let folder = tempfile::tempdir().unwrap();
+    let patient = Settings { patience: 2, ..settings(6) };
+    let worse = FakeTeacher::new(&[0.9, 0.8, 0.7]);
+    let journal = walk(&folder.path().join("a"), &FakeDrone::default(), &worse, &patient).unwrap();
+    assert_eq!((journal.iterations.len(), journal.end.as_ref().unwrap().best), (3, 0));
+    assert!(journal.end.unwrap().reason.contains("no clear improvement in 2"));
+    let no_logs = Settings { faults: vec!["0:card-pulled".to_owned()], ..patient };
+    let journal = walk(&folder.path().join("b"), &FakeDrone::default(), &worse, &no_logs).unwrap();
+    assert!(journal.end.unwrap().reason.contains("look at the card"));
+}
+
+#[test]
+fn other_settings_another_program_and_a_used_folder_are_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let f = folder.path();
+    let (drone, teacher) = (FakeDrone::default(), FakeTeacher::new(&RATIOS));
+    let open = |settings: &Settings, origin: Origin, resume: bool| {
+        Loop::open(f, settings.clone(), origin, resume, &drone, &teacher)
+    };
+    let held = open(&settings(2), Origin::default(), false).unwrap();
+    let error = format!("{:#}", open(&settings(2), Origin::default(), true).unwrap_err());
+    assert!(error.contains("another program"), "{error}");
+    drop(held);
+    for (settings, origin, resume, words) in [
+        (settings(2), Origin::default(), false, "--resume"),
+        (settings(3), Origin::default(), true, "iterations"),
+        (settings(2), Origin { firmware_crc32: 1, ..Origin::default() }, true, "firmware"),
+        (settings(2), Origin { table_crc32: 1, ..Origin::default() }, true, "run"),
+        (Settings { judging: 1, ..settings(2) }, Origin::default(), true, "judging"),
+    ] {
+        let error = format!("{:#}", open(&settings, origin, resume).unwrap_err());
+        assert!(error.contains(words), "{error}");
+    }
+}
+
+#[test]
+fn a_journal_that_cannot_be_is_refused_by_name() {
+    let folder = tempfile::tempdir().unwrap();
+    let f = folder.path();
+    walk(f, &FakeDrone::default(), &FakeTeacher::new(&RATIOS), &settings(6)).unwrap();
+    let good: Value = serde_json::from_slice(&fs::read(f.join("loop.json")).unwrap()).unwrap();
+    let refused = |harm: &dyn Fn(&mut Value), words: &str| {
+        let mut bad = good.clone();
+        harm(&mut bad);
+        assert_ne!(bad, good, "{words}");
+        fs::write(f.join("loop.json"), bad.to_string()).unwrap();
+        let error = format!("{:#}", Journal::load(f).unwrap_err());
+        assert!(error.contains("loop.json") && error.contains(words), "{words}: {error}");
+    };
+    refused(&|v| v["format"] = json!(2), "format");
+    refused(&|v| v["settings"]["flights"] = json!(0), "flights");
+    refused(&|v| v["settings"]["nonsense"] = json!(0), "nonsense");
+    refused(&|v| v["settings"]["iterations"] = json!(1), "iterations");
+    refused(&|v| v["iterations"][1]["number"] = json!(7), "should");
+    refused(&|v| v["iterations"][1]["flashed"] = Value::Null, "before it was on the drone");
+    refused(&|v| v["iterations"][1]["judged"] = Value::Null, "verdict without flights");
+    refused(&|v| v["iterations"][2]["restored"] = Value::Null, "not restored");
+    refused(&|v| v["iterations"][1]["explored"] = Value::Null, "unfinished");
+    refused(&|v| v["iterations"][1]["judged"][0]["seed"] = json!(3), "seeds");
+    refused(&|v| v["iterations"][2]["verdict"]["is_kept"] = json!(true), "does not follow");
+    refused(&|v| v["iterations"][1]["judged"][0]["is_good"] = json!(false), "does not follow");
+    refused(&|v| v["iterations"][0]["made"] = json!("adapted"), "nothing to learn from");
+    refused(&|v| v["end"]["best"] = json!(1), "the best");
+    refused(&|v| *v = json!([]), "");
+
+    // Torn and damaged at random: an error or a journal, never a panic.
+    let text = good.to_string().into_bytes();
+    let mut state = 1_u64;
+    for _ in 0..2000 {
+        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+        let mut bad = text.clone();
+        let at = (state >> 33) as usize % bad.len();
+        match state >> 62 {
+            0 => bad.truncate(at),
+            1 => bad[at] = (state >> 20) as u8,
+            2 => bad[at] = b"0123456789-.e{}[],\""[(state >> 20) as usize % 19],
+            _ => drop(bad.splice(at..at, *b"9999")),
+        }
+        fs::write(f.join("loop.json"), bad).unwrap();
+        let _ = Journal::load(f);
+    }
+}
+
+#[test]
+fn a_comparison_is_the_same_however_often_it_was_killed() {
+    let teachers = |settings: &Settings| -> Box<dyn Teacher> {
+        Box::new(FakeTeacher::new(if settings.transfer_only { &[1.2] } else { &[1.2, 1.4] }))
+    };
+    let wanted = || Comparison::new(settings(3), 3, 2, Origin::default());
+    let run = |folder: &Path, drone: &FakeDrone| compare(folder, wanted(), true, drone, &teachers, 2);
+    let folder = tempfile::tempdir().unwrap();
+    let drone = FakeDrone::default();
+    let whole = run(folder.path(), &drone).unwrap();
+    let calls = drone.calls.load(Ordering::SeqCst);
+    assert!(whole.is_complete());
+    let rows = whole.rows();
+    let errors: Vec<f64> = rows.iter().map(|r| r.tracking_error_m.0).collect();
+    assert_eq!(rows.iter().map(|r| r.contender).collect::<Vec<_>>(), Contender::ALL);
+    assert!(errors.windows(2).all(|w| w[0] > w[1]), "{errors:?}");
+    assert_eq!((rows[3].flights, rows[3].crashes, rows[3].seeds_m.len()), (6, 0, 3));
+    assert!(whole.table().contains("STEADY"));
+
+    let folder = tempfile::tempdir().unwrap();
+    for killed_at in (0..calls).step_by(7) {
+        let killed = FakeDrone { killed_at: Some(killed_at % 11), ..FakeDrone::default() };
+        if run(folder.path(), &killed).is_ok() {
+            break;
+        }
+    }
+    assert_eq!(run(folder.path(), &FakeDrone::default()).unwrap(), whole);
+    let again = compare(folder.path(), wanted(), false, &drone, &teachers, 2).unwrap_err();
+    assert!(again.to_string().contains("--resume"));
+    let other = Comparison::new(settings(3), 4, 2, Origin::default());
+    assert!(compare(folder.path(), other, true, &drone, &teachers, 2).is_err());
+}
+
+/// The real firmware on the virtual Crazyflie.
+#[cfg(feature = "train")]
+mod real {
+    use std::process::{Child, Command, Stdio};
+    use std::time::Duration;
+
+    use steady::cycle::virtual_drone::VirtualDrone;
+    use steady::fly::Program;
+
+    use super::*;
+
+    fn elf() -> Option<PathBuf> {
+        let default = concat!(env!("CARGO_MANIFEST_DIR"), "/../target/firmware/steady.elf");
+        let elf = std::env::var_os("STEADY_ELF").map_or_else(|| PathBuf::from(default), PathBuf::from);
+        let program = Path::new(env!("CARGO_BIN_EXE_steady")).with_file_name("virtual-crazyflie");
+        if elf.is_file() && program.is_file() {
+            return Some(elf);
+        }
+        println!("SKIPPED: no firmware at {} or no {}", elf.display(), program.display());
+        None
+    }
+
+    fn steady(folder: &Path, elf: &Path, args: &[&str]) -> Command {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_steady"));
+        command.current_dir(folder).env("STEADY_ELF", elf).env("XDG_CACHE_HOME", folder.join("cache"));
+        command.args(args).stdin(Stdio::null());
+        command
+    }
+
+    /// A second and a half along x and back to rest: the shortest flight there is something to learn from.
+    fn short_task(folder: &Path) {
+        let (t, d) = (3.0_f64, 0.3);
+        let x = [0.0, 0.0, 0.0, 10.0 * d / t.powi(3), -15.0 * d / t.powi(4), 6.0 * d / t.powi(5), 0.0, 0.0];
+        let values = std::iter::once(t).chain(x).chain([0.0; 24]);
+        let line = values.map(|v| v.to_string()).collect::<Vec<_>>().join(",");
+        fs::write(folder.join("short.csv"), format!("duration,x^0\n{line}\n")).unwrap();
+    }
+
+    /// Stations that a journal says are done.
+    fn stations(folder: &Path) -> usize {
+        let Ok(journal) = Journal::load(folder) else { return 0 };
+        let done = |i: &Iteration| {
+            usize::from(i.made.is_some())
+                + usize::from(i.flashed.is_some())
+                + usize::from(i.judged.is_some())
+                + usize::from(i.explored.is_some())
+        };
+        journal.iterations.iter().map(done).sum::<usize>() + usize::from(journal.end.is_some())
+    }
+
+    fn kill(mut process: Child) {
+        // SIGKILL: nothing can be saved.
+        process.kill().unwrap();
+        process.wait().unwrap();
+    }
+
+    #[test]
+    fn killed_at_every_station_the_loop_ends_with_the_same_numbers() {
+        let Some(elf) = elf() else { return };
+        let folder = tempfile::tempdir().unwrap();
+        let f = folder.path();
+        short_task(f);
+        let train = ["train", "--preset", "smoke", "--out", "run", "--json"];
+        assert!(steady(f, &elf, &train).stdout(Stdio::null()).status().unwrap().success());
+        let base = ["loop", "--task", "short.csv", "--run", "run", "--iterations", "1", "--flights", "1"];
+        let args = |out| [&base[..], &["--judging", "2", "--out", out]].concat();
+        assert!(steady(f, &elf, &args("whole")).status().unwrap().success());
+        let whole = Journal::load(&f.join("whole")).unwrap();
+        let End { best, .. } = whole.end.clone().unwrap();
+        assert_eq!(whole.iterations.len(), 2);
+        assert_eq!(whole.iterations[1].flashed, Some(Flashed { sequence: 2, page: 1 }), "the flash persists");
+        assert!(best <= 1);
+
+        let resume = [&args("killed")[..], &["--resume"]].concat();
+        let all = stations(&f.join("whole"));
+        let mut kills = 0;
+        while stations(&f.join("killed")) + 1 < all {
+            let before = stations(&f.join("killed"));
+            let mut process = steady(f, &elf, &resume).spawn().unwrap();
+            while stations(&f.join("killed")) == before && process.try_wait().unwrap().is_none() {
+                std::thread::sleep(Duration::from_millis(20));
+            }
+            // Inside the next station.
+            std::thread::sleep(Duration::from_millis(400));
+            kill(process);
+            kills += 1;
+            assert!(kills < 20);
+        }
+        assert!(kills >= 4, "{kills}");
+        assert!(steady(f, &elf, &resume).status().unwrap().success());
+        let resumed = Journal::load(&f.join("killed")).unwrap();
+        assert_eq!((resumed.iterations, resumed.end), (whole.iterations, whole.end));
+        let tables = ["whole", "killed"].map(|name| Loop::table(&f.join(name), 1).unwrap());
+        assert_eq!(tables[0], tables[1]);
+    }
+
+    /// Gains with which the drone shakes until the guard takes them out of flight.
+    struct Shaking;
+
+    impl Teacher for Shaking {
+        fn simulator(&self) -> Result<GainTable> {
+            Ok(GainTable { sequence: 1, ..GainTable::built_in() })
+        }
+
+        fn adapt(&self, logs: &[PathBuf], _: f32, _: &Path) -> Result<Option<GainTable>> {
+            let recording = steady::log::transitions(logs)?;
+            assert!(recording.steps() > 1000, "the log is there although the card was full");
+            let mut table = self.simulator()?;
+            table.gains.attitude.p.xy *= 3.5;
+            table.gains.rate.p.xy *= 0.3;
+            Ok(Some(table))
+        }
+    }
+
+    #[test]
+    fn a_full_card_a_guarded_landing_and_a_bad_table_end_well() {
+        let Some(elf) = elf() else { return };
+        let folder = tempfile::tempdir().unwrap();
+        let f = folder.path();
+        short_task(f);
+        // The test's own program has nothing beside it.
+        let place = Path::new(env!("CARGO_BIN_EXE_steady")).with_file_name("virtual-crazyflie");
+        let drone = VirtualDrone {
+            program: Program::at(&place, &elf),
+            task: f.join("short.csv").to_string_lossy().into_owned(),
+            world: "paper".to_owned(),
+        };
+        let settings = Settings {
+            task: drone.task.clone(),
+            iterations: 1,
+            flights: 1,
+            judging: 2,
+            card_free_mib: Some(0),
+            ..Settings::default()
+        };
+        let out = f.join("out");
+        let mut this = Loop::open(&out, settings, Origin::default(), false, &drone, &Shaking).unwrap();
+        this.run().unwrap();
+        let journal = this.journal();
+        let explored = &journal.iterations[0].explored.as_ref().unwrap()[0];
+        assert!(explored.new_card && explored.is_good && explored.steps > 1000, "{explored:?}");
+        let bad = &journal.iterations[1];
+        let guarded = bad.judged.as_ref().unwrap();
+        let trouble = guarded[0].trouble.as_deref().unwrap();
+        assert!(trouble.contains("gain guard"), "{guarded:?}");
+        assert!(!bad.verdict.as_ref().unwrap().is_kept);
+        assert_eq!(bad.restored, Some(Flashed { sequence: 3, page: 2 }));
+        assert_eq!(journal.end.as_ref().unwrap().best, 0);
+    }
+}
