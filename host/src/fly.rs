@@ -37,29 +37,43 @@ impl Program {
     /// # Errors
     /// If one is missing, with the command that builds it.
     pub fn find(elf: Option<&Path>) -> Result<Self> {
-        let me = std::env::current_exe().context("where is this program?")?;
-        let beside = me.parent().map(Path::to_owned);
-        let path = std::env::var_os("PATH").unwrap_or_default();
-        let folders = beside.iter().cloned().chain(std::env::split_paths(&path));
-        let name = format!("{PROGRAM}{}", std::env::consts::EXE_SUFFIX);
-        let Some(program) = folders.map(|f| f.join(&name)).find(|p| p.is_file()) else {
-            bail!(
-                "{PROGRAM} is neither beside steady nor on the PATH; `cargo build --release -p {PROGRAM}` builds it"
-            );
-        };
-        // Built in the same target folder, or started from the project's.
-        let built = beside.and_then(|b| Some(b.parent()?.join("firmware/steady.elf")));
-        let named = elf.map(Path::to_owned).or_else(|| std::env::var_os("STEADY_ELF").map(PathBuf::from));
-        let choices = match named {
-            Some(named) => vec![named],
-            None => std::iter::once(PathBuf::from(ELF)).chain(built).collect(),
-        };
-        match choices.iter().find(|p| p.is_file()) {
-            Some(elf) => Ok(Self { program, elf: elf.clone() }),
-            None => {
-                let shown = choices.first().map(|p| p.display().to_string()).unwrap_or_default();
-                bail!("there is no firmware at {shown}; `cargo xtask firmware` builds it")
-            }
+        Ok(Self { program: find_program()?, elf: find_image(elf)? })
+    }
+}
+
+/// Looks for the virtual Crazyflie beside this program and on the PATH.
+///
+/// # Errors
+/// If it is missing, with the command that builds it.
+pub fn find_program() -> Result<PathBuf> {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let folders = beside().into_iter().chain(std::env::split_paths(&path));
+    let name = format!("{PROGRAM}{}", std::env::consts::EXE_SUFFIX);
+    let Some(program) = folders.map(|f| f.join(&name)).find(|p| p.is_file()) else {
+        bail!(
+            "{PROGRAM} is neither beside steady nor on the PATH; `cargo build --release -p {PROGRAM}` builds it"
+        );
+    };
+    Ok(program)
+}
+
+/// Looks for the firmware's image where it is named, or where it is built.
+///
+/// # Errors
+/// If it is missing, with the command that builds it.
+pub fn find_image(elf: Option<&Path>) -> Result<PathBuf> {
+    // Built in the same target folder, or started from the project's.
+    let built = beside().and_then(|b| Some(b.parent()?.join("firmware/steady.elf")));
+    let named = elf.map(Path::to_owned).or_else(|| std::env::var_os("STEADY_ELF").map(PathBuf::from));
+    let choices = match named {
+        Some(named) => vec![named],
+        None => std::iter::once(PathBuf::from(ELF)).chain(built).collect(),
+    };
+    match choices.iter().find(|p| p.is_file()) {
+        Some(elf) => Ok(elf.clone()),
+        None => {
+            let shown = choices.first().map(|p| p.display().to_string()).unwrap_or_default();
+            bail!("there is no firmware at {shown}; `cargo xtask firmware` builds it")
         }
     }
 
@@ -82,6 +96,11 @@ impl Program {
         command.arg(verb).arg("--elf").arg(&self.elf).stdin(Stdio::null());
         command
     }
+}
+
+/// The folder that this program is in.
+fn beside() -> Option<PathBuf> {
+    std::env::current_exe().ok()?.parent().map(Path::to_owned)
 }
 
 /// Who flies.

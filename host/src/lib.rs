@@ -19,6 +19,7 @@ pub mod fly;
 pub mod gains_file;
 pub mod log;
 pub mod plot;
+pub mod programs;
 pub mod provenance;
 pub mod stats;
 pub mod sweep;

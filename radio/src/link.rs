@@ -15,6 +15,12 @@ use crate::uri::Uri;
 pub use dongle::Dongle;
 pub use udp::Udp;
 
+/// The file of the rule with which Linux lets users of the group `plugdev` use a Crazyradio.
+pub const UDEV_FILE: &str = "/etc/udev/rules.d/99-bitcraze.rules";
+/// The rule.
+pub const UDEV_RULE: &str =
+    r#"SUBSYSTEM=="usb", ATTRS{idVendor}=="1915", ATTRS{idProduct}=="7777", MODE="0664", GROUP="plugdev""#;
+
 /// What went over a link.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Traffic {

@@ -13,7 +13,8 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
 
-use crate::files;
+use crate::programs::said;
+use crate::{files, programs};
 
 /// Slurm's own default for the largest index of an array, and one more.
 const DEFAULT_MAX_ARRAY_SIZE: usize = 1001;
@@ -38,7 +39,8 @@ impl Cluster {
     /// # Errors
     /// If there is no Slurm here, or it does not answer.
     pub fn of(folder: &Path) -> Result<Self> {
-        let missing: Vec<&str> = PROGRAMS.into_iter().filter(|program| !is_there(program)).collect();
+        let missing: Vec<&str> =
+            PROGRAMS.into_iter().filter(|program| programs::find(program).is_none()).collect();
         if !missing.is_empty() {
             bail!(
                 "there is no {} here: run this on a machine of the Slurm cluster (Debian's package is \
@@ -170,21 +172,6 @@ fn tasks(jobs: &str, prefix: &str) -> Vec<(usize, usize)> {
 fn max_array_size(config: &str) -> Option<usize> {
     let line = config.lines().find(|line| line.starts_with("MaxArraySize"))?;
     line.split_once('=')?.1.trim().parse().ok()
-}
-
-fn is_there(program: &str) -> bool {
-    let path = std::env::var_os("PATH").unwrap_or_default();
-    std::env::split_paths(&path).any(|folder| folder.join(program).is_file())
-}
-
-/// What a program prints; its failure is an error with what it says.
-fn said(command: &mut Command) -> Result<String> {
-    let name = command.get_program().to_string_lossy().into_owned();
-    let output = command.output().with_context(|| format!("`{name}` cannot be started"))?;
-    if !output.status.success() {
-        bail!("`{name}` failed ({}): {}", output.status, String::from_utf8_lossy(&output.stderr).trim());
-    }
-    Ok(String::from_utf8_lossy(&output.stdout).into_owned())
 }
 
 #[cfg(test)]

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use crazyradio::{Channel, Crazyradio, Datarate};
 use steady_common::crtp::Packet;
 
-use super::{Aim, Link, Traffic};
+use super::{Aim, Link, Traffic, UDEV_FILE, UDEV_RULE};
 use crate::error::{Error, Result};
 use crate::uri::{DataRate, RadioUri};
 
@@ -22,11 +22,14 @@ const EMPTY_POLLS: u32 = 10;
 const IDLE_POLL: Duration = Duration::from_millis(10);
 
 /// What to do when the system does not let us use the dongle.
-const PERMISSION: &str = "the Crazyradio is there, but the system does not allow its use. Put this line into \
-/etc/udev/rules.d/99-bitcraze.rules (as root):\n  \
-SUBSYSTEM==\"usb\", ATTRS{idVendor}==\"1915\", ATTRS{idProduct}==\"7777\", MODE=\"0664\", GROUP=\"plugdev\"\n\
-then run\n  sudo udevadm control --reload-rules && sudo udevadm trigger\n  \
-sudo usermod -a -G plugdev $USER\nand log in again. It need not, and should not, run as root.";
+fn permission() -> String {
+    format!(
+        "the Crazyradio is there, but the system does not allow its use. Put this line into {UDEV_FILE} (as root):\n  \
+         {UDEV_RULE}\nthen run\n  sudo udevadm control --reload-rules && sudo udevadm trigger\n  \
+         sudo usermod -a -G plugdev $USER\nand log in again. It need not, and should not, run as root."
+    )
+}
+
 const MISSING: &str = "no Crazyradio was found: plug it in, and see whether `lsusb -d 1915:7777` shows it; \
 the virtual Crazyflie needs none: --uri udp://127.0.0.1:19850";
 
@@ -47,7 +50,7 @@ fn explain(error: &crazyradio::Error) -> Error {
         error => {
             let text = error.to_string();
             if text.contains("Access") {
-                PERMISSION.to_owned()
+                permission()
             } else if text.contains("Busy") {
                 "the Crazyradio is in use by another program: close it (cfclient, another steady)".to_owned()
             } else if text.contains("NoDevice") {

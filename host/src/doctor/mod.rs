@@ -1,0 +1,168 @@
+//! `steady doctor`: is everything here that the other verbs and the builds need?
+//!
+//! [`build`] looks at what compiles, [`flight`] at what flies, with and without a drone, and [`machine`] at
+//! the rest.
+
+mod build;
+mod flight;
+mod machine;
+mod usb;
+
+use std::path::Path;
+
+use anyhow::{Result, bail};
+use clap::Args;
+use serde::Serialize;
+
+use crate::programs;
+
+/// The one command that mends most findings.
+const SETUP: &str = "cargo xtask setup";
+
+/// Check this machine: what trains, builds, flies, and talks to a drone.
+///
+/// Exits with status 1 when something required is missing; every finding comes with its fix.
+#[derive(Debug, Args)]
+pub struct Cmd {
+    /// Print the findings as JSON.
+    #[arg(long)]
+    json: bool,
+}
+
+/// One thing looked at.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Finding {
+    /// What was looked at.
+    pub name: &'static str,
+    /// Whether it is as it should be.
+    pub ok: bool,
+    /// Whether `steady` itself cannot work without it; the rest only some builds or commands need.
+    pub required: bool,
+    /// What was found.
+    pub detail: String,
+    /// What to do about it, when it is not ok.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub fix: Option<String>,
+}
+
+impl Finding {
+    fn ok(name: &'static str, required: bool, detail: impl Into<String>) -> Self {
+        Self { name, ok: true, required, detail: detail.into(), fix: None }
+    }
+
+    fn bad(name: &'static str, required: bool, detail: impl Into<String>, fix: impl Into<String>) -> Self {
+        Self { name, ok: false, required, detail: detail.into(), fix: Some(fix.into()) }
+    }
+}
+
+impl Cmd {
+    /// Looks at everything and prints it.
+    ///
+    /// # Errors
+    /// When something required is missing.
+    pub fn run(self) -> Result<()> {
+        let findings = examine();
+        if self.json {
+            println!("{}", serde_json::to_string_pretty(&findings)?);
+        } else {
+            print!("{}", report(&findings));
+        }
+        let missing: Vec<&str> = findings.iter().filter(|f| f.required && !f.ok).map(|f| f.name).collect();
+        if !missing.is_empty() {
+            bail!("required, but not in order: {}", missing.join(", "));
+        }
+        Ok(())
+    }
+}
+
+/// All findings on this machine.
+#[must_use]
+pub fn examine() -> Vec<Finding> {
+    let usb = usb::devices(Path::new("/"));
+    vec![
+        build::libtorch(),
+        build::rust_target(),
+        program("cmake", "cmake", "the emulator's build"),
+        build::libclang(),
+        build::libusb(),
+        program("mtools", "mcopy", "SD-card images"),
+        program("dosfstools", "mkfs.vfat", "SD-card images"),
+        flight::virtual_crazyflie(),
+        flight::firmware(),
+        flight::crazyradio(&usb),
+        flight::probe_rs(),
+        flight::debug_probe(&usb),
+        machine::slurm(),
+        machine::chromium(),
+        machine::disk_space(Path::new(".")),
+    ]
+}
+
+/// The findings for people, one line each, with the fix below.
+#[must_use]
+pub fn report(findings: &[Finding]) -> String {
+    let width = findings.iter().map(|finding| finding.name.len()).max().unwrap_or(0);
+    let mut text = String::new();
+    for finding in findings {
+        let verdict = match (finding.ok, finding.required) {
+            (true, _) => "ok",
+            (false, true) => "MISSING",
+            (false, false) => "missing",
+        };
+        text.push_str(&format!("{:<width$} {verdict:<8} {}\n", finding.name, finding.detail));
+        if let Some(fix) = &finding.fix {
+            text.push_str(&format!("{:<width$} fix:     {fix}\n", ""));
+        }
+    }
+    text
+}
+
+/// A program of the Debian package `package`, which set-up installs.
+fn program(package: &'static str, program: &str, needed_for: &str) -> Finding {
+    match programs::find(program) {
+        Some(path) => Finding::ok(package, false, path.display().to_string()),
+        None => Finding::bad(package, false, format!("no `{program}` ({needed_for})"), SETUP),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_missing_comes_with_its_fix() {
+        let findings = [
+            Finding::ok("one", true, "here"),
+            Finding::bad("two", true, "gone", "get it"),
+            Finding::bad("three", false, "gone", "or not"),
+        ];
+        assert_eq!(
+            report(&findings),
+            "one   ok       here\n\
+             two   MISSING  gone\n      fix:     get it\n\
+             three missing  gone\n      fix:     or not\n"
+        );
+    }
+
+    #[test]
+    fn every_finding_that_is_not_ok_says_what_to_do() {
+        for finding in examine() {
+            assert_eq!(finding.ok, finding.fix.is_none(), "{finding:?}");
+        }
+    }
+
+    #[test]
+    fn a_program_that_is_not_there_is_missed() {
+        assert!(!program("x", "no-such-program-anywhere", "nothing").ok);
+        assert!(program("x", "sh", "nothing").ok);
+    }
+
+    #[test]
+    fn json_has_one_object_per_finding() {
+        let json = serde_json::to_value([Finding::ok("one", true, "here")]).unwrap();
+        assert_eq!(
+            json,
+            serde_json::json!([{"name": "one", "ok": true, "required": true, "detail": "here"}])
+        );
+    }
+}
