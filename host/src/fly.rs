@@ -39,6 +39,26 @@ impl Program {
     pub fn find(elf: Option<&Path>) -> Result<Self> {
         Ok(Self { program: find_program()?, elf: find_image(elf)? })
     }
+
+    /// A program and an image whose places are known.
+    #[must_use]
+    pub fn at(program: &Path, elf: &Path) -> Self {
+        Self { program: program.to_owned(), elf: elf.to_owned() }
+    }
+
+    /// The image.
+    #[must_use]
+    pub fn elf(&self) -> &Path {
+        &self.elf
+    }
+
+    /// The program with one of its verbs and the image.
+    #[must_use]
+    pub fn command(&self, verb: &str) -> Command {
+        let mut command = Command::new(&self.program);
+        command.arg(verb).arg("--elf").arg(&self.elf).stdin(Stdio::null());
+        command
+    }
 }
 
 /// Looks for the virtual Crazyflie beside this program and on the PATH.
@@ -75,26 +95,6 @@ pub fn find_image(elf: Option<&Path>) -> Result<PathBuf> {
             let shown = choices.first().map(|p| p.display().to_string()).unwrap_or_default();
             bail!("there is no firmware at {shown}; `cargo xtask firmware` builds it")
         }
-    }
-
-    /// A program and an image whose places are known.
-    #[must_use]
-    pub fn at(program: &Path, elf: &Path) -> Self {
-        Self { program: program.to_owned(), elf: elf.to_owned() }
-    }
-
-    /// The image.
-    #[must_use]
-    pub fn elf(&self) -> &Path {
-        &self.elf
-    }
-
-    /// The program with one of its verbs and the image.
-    #[must_use]
-    pub fn command(&self, verb: &str) -> Command {
-        let mut command = Command::new(&self.program);
-        command.arg(verb).arg("--elf").arg(&self.elf).stdin(Stdio::null());
-        command
     }
 }
 
