@@ -14,6 +14,8 @@ pub mod checkpoint;
 pub mod cmd;
 pub mod cycle;
 pub mod doctor;
+#[cfg(feature = "train")]
+pub mod evaluate;
 pub mod files;
 pub mod fly;
 pub mod gains_file;

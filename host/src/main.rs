@@ -28,6 +28,8 @@ enum Verb {
     Sweep(cmd::sweep::Cmd),
     #[cfg(feature = "train")]
     Loop(cmd::cycle::Cmd),
+    #[cfg(feature = "train")]
+    Evaluate(steady::evaluate::run::EvaluateCmd),
     Demo(cmd::demo::Cmd),
     Fly(cmd::fly::Cmd),
     Gains(cmd::gains::Cmd),
@@ -64,6 +66,8 @@ fn run() -> ExitCode {
         Verb::Sweep(cmd) => cmd.run(&Cli::command()),
         #[cfg(feature = "train")]
         Verb::Loop(cmd) => cmd.run(),
+        #[cfg(feature = "train")]
+        Verb::Evaluate(cmd) => cmd.run(),
         Verb::Demo(cmd) => cmd.run(),
         Verb::Fly(cmd) => cmd.run(),
         Verb::Gains(cmd) => cmd.run(),

@@ -39,6 +39,7 @@ pub mod initial;
 pub mod mocap;
 pub mod motors;
 pub mod params;
+pub mod paths;
 pub mod perception;
 pub mod pilot;
 pub mod rng;

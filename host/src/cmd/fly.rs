@@ -16,7 +16,7 @@ const DEFAULT_NOISE: &str = "0.02,0.01,0.01,0.005";
 
 /// Standard deviations of thrust, roll, pitch and yaw.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) struct Noise(pub(super) [f32; 4]);
+pub(crate) struct Noise(pub(crate) [f32; 4]);
 
 impl FromStr for Noise {
     type Err = String;

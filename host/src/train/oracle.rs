@@ -63,7 +63,20 @@ impl Default for Search {
 }
 
 /// Searches gains in the task's world; `progress` is told of every generation's number and best.
-pub fn search(task: &Task, search: &Search, mut progress: impl FnMut(usize, f64)) -> (Gains, Evaluation) {
+pub fn search(task: &Task, search: &Search, progress: impl FnMut(usize, f64)) -> (Gains, Evaluation) {
+    let evaluate =
+        |theta: &Theta| task.evaluate(&gains_of(theta), search.episodes, search.seed, search.threads);
+    let (theta, _) = climb([0.0; GAIN_COUNT], search, |theta| evaluate(theta).mean_return, progress);
+    (gains_of(&theta), evaluate(&theta))
+}
+
+/// Searches the highest value of `judge` from `start` on; gives the best that was seen, at least `start`'s.
+pub fn climb(
+    start: Theta,
+    search: &Search,
+    mut judge: impl FnMut(&Theta) -> f64,
+    mut progress: impl FnMut(usize, f64),
+) -> (Theta, f64) {
     let n = GAIN_COUNT as f32;
     let lambda = search.population.max(4);
     let parents = lambda / 2;
@@ -82,10 +95,9 @@ pub fn search(task: &Task, search: &Search, mut progress: impl FnMut(usize, f64)
     let expected = n.sqrt() * (1.0 - 1.0 / (4.0 * n) + 1.0 / (21.0 * n * n));
 
     let mut rng = Rng::new(search.seed, 0x6f72_6163);
-    let (mut mean, mut sigma): (Theta, f32) = ([0.0; GAIN_COUNT], search.sigma);
+    let (mut mean, mut sigma): (Theta, f32) = (start, search.sigma);
     let (mut variance, mut p_sigma, mut p_c) =
         ([1.0_f32; GAIN_COUNT], [0.0_f32; GAIN_COUNT], [0.0_f32; GAIN_COUNT]);
-    let judge = |theta: &Theta| task.evaluate(&gains_of(theta), search.episodes, search.seed, search.threads);
     let mut best = (mean, judge(&mean));
     for generation in 0..search.generations {
         let mut candidates: Vec<(f64, Theta)> = (0..lambda)
@@ -95,11 +107,11 @@ pub fn search(task: &Task, search: &Search, mut progress: impl FnMut(usize, f64)
                     *t += sigma * v.sqrt() * rng.normal();
                 }
                 clamp(&mut theta);
-                let evaluation = judge(&theta);
-                if evaluation.mean_return > best.1.mean_return {
-                    best = (theta, evaluation);
+                let value = judge(&theta);
+                if value > best.1 {
+                    best = (theta, value);
                 }
-                (evaluation.mean_return, theta)
+                (value, theta)
             })
             .collect();
         candidates.sort_by(|a, b| b.0.total_cmp(&a.0));
@@ -123,7 +135,7 @@ pub fn search(task: &Task, search: &Search, mut progress: impl FnMut(usize, f64)
             variance[i] = (1.0 - c_1 - c_mu) * variance[i] + c_1 * p_c[i] * p_c[i] + c_mu * spread;
         }
         sigma *= ((c_sigma / d_sigma) * (length / expected - 1.0)).exp();
-        progress(generation, best.1.mean_return);
+        progress(generation, best.1);
     }
-    (gains_of(&best.0), best.1)
+    best
 }

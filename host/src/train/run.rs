@@ -206,6 +206,41 @@ impl TrainCmd {
     }
 }
 
+/// Trains into a folder without a word, from where it was left; false when it was interrupted.
+///
+/// # Errors
+/// When the folder holds a run of another configuration or seed, or a file cannot be read or written.
+pub fn train_into(folder: &Path, config: &Config, seed: u64, threads: usize) -> anyhow::Result<bool> {
+    let begun = folder.join(CONFIG).exists() && folder.join(PROVENANCE).exists();
+    let trainer = if begun {
+        load(folder, threads)?
+    } else {
+        // A run of which only the configuration was written has not begun.
+        let _ = std::fs::remove_file(folder.join(CONFIG));
+        begin(folder, config, seed)?;
+        Trainer::new(config.clone(), seed, threads)?
+    };
+    anyhow::ensure!(
+        trainer.config == *config && trainer.seed == seed,
+        "{}: this run has another configuration or seed; give another folder",
+        folder.display()
+    );
+    let quiet = TrainCmd {
+        preset: String::new(),
+        world: None,
+        seed,
+        seeds: 1,
+        changes: Vec::new(),
+        out: None,
+        resume: None,
+        threads,
+        torch_threads: 1,
+        print_config: false,
+        json: true,
+    };
+    Ok(quiet.train(trainer, folder)?.complete)
+}
+
 /// What the skills are good for, for people.
 fn show(summary: &Summary) {
     println!(
@@ -243,7 +278,7 @@ pub fn load(folder: &Path, threads: usize) -> anyhow::Result<Trainer> {
 }
 
 /// The seed that a run folder says it has.
-fn seed_of(folder: &Path) -> anyhow::Result<u64> {
+pub(crate) fn seed_of(folder: &Path) -> anyhow::Result<u64> {
     let path = folder.join(PROVENANCE);
     let text = std::fs::read(&path).with_context(|| format!("{}: cannot be read", path.display()))?;
     let value: serde_json::Value = serde_json::from_slice(&text)?;

@@ -1,0 +1,253 @@
+//! A campaign: flights with noise, gains learned from them, round by round, as with a drone.
+
+use std::path::Path;
+
+use anyhow::Result;
+use serde::{Deserialize, Serialize};
+use steady_common::exploration::Exploration;
+use steady_common::gains::GAIN_COUNT;
+use steady_common::{GainTable, Gains};
+use steady_sim::Params;
+use steady_sim::flight::Task;
+use steady_sim::pilot::Pilot;
+
+use crate::adapt::adapter::{Adapter, Round};
+use crate::adapt::config::Config;
+use crate::adapt::flights::{Cut, Flight};
+use crate::adapt::simulated;
+use crate::adapt::worlds::Consistent;
+use crate::train::oracle::{Theta, gains_of, theta_of};
+use crate::train::run as training;
+use crate::train::trainer::Trainer;
+
+use super::judge::{self, Use};
+
+/// Shorter pieces of flights are not learned from, control steps.
+const LEAST_STEPS: usize = 500;
+/// How often a step that the worlds like the data refuse is halved.
+const HALVINGS: i32 = 3;
+
+/// What is flown.
+#[derive(Clone, Debug)]
+pub struct Mission<'a> {
+    /// Where.
+    pub world: &'a Params,
+    /// What.
+    pub task: Task,
+    /// Flights in all.
+    pub flights: usize,
+    /// Rounds.
+    pub rounds: usize,
+    /// Standard deviations of the noise.
+    pub noise: [f32; 4],
+    /// Control steps for which a draw of it is held.
+    pub hold: u16,
+    /// Flights without noise after every round, for the learning curve.
+    pub probes: usize,
+    /// Of the flights: the same for all that are compared.
+    pub seed: u64,
+}
+
+/// What a campaign came to.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Campaign {
+    /// The gains in the end.
+    pub gains: [f32; GAIN_COUNT],
+    /// The start and every round.
+    pub rounds: Vec<Learned>,
+    /// What discovery brought on the last round's data, where there was discovery.
+    pub discovery: Option<Discovered>,
+}
+
+/// After a round.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Learned {
+    /// Flights so far.
+    pub flights: usize,
+    /// Those of the round that crashed.
+    pub crashes: usize,
+    /// Part of the proposed step that was taken.
+    pub part: f32,
+    /// Why less than all of it.
+    pub refused: Option<String>,
+    /// Mean tracking error of the probes, m; nothing without probes.
+    pub tracking_error_m: Option<f32>,
+    /// Their mean cumulative reward.
+    pub cumulative_reward: Option<f32>,
+}
+
+/// Predictions on flights that were not fitted, with the same data and gains.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Discovered {
+    /// Squared error with the simulator's skills and the new ones, relative to the returns' spread.
+    pub error_with: f32,
+    /// The same with the simulator's skills alone.
+    pub error_without: f32,
+    /// Largest normalised correlation of a new skill with one of the simulator's.
+    pub correlation: f32,
+}
+
+/// Learns from flights, beginning with a training's gains.
+///
+/// # Errors
+/// If the run cannot be read.
+pub fn fly(run: &Path, mission: &Mission, config: &Config) -> Result<Campaign> {
+    let trainer = training::load(run, 1)?;
+    crate::torch::set_threads(1);
+    let mut table = GainTable {
+        sequence: 1,
+        vehicle: trainer.task.vehicle,
+        gains: trainer.best_gains(),
+        ..GainTable::built_in()
+    };
+    let mut adapter = adapter(&trainer, config, mission, theta_of(&table.gains));
+    let mut rounds = vec![mission.probe(&table, Learned::default())?];
+    let mut batches: Vec<Vec<Flight>> = Vec::new();
+    let mut last = None;
+    for round in 0..mission.rounds {
+        // Flights that do not divide evenly are flown early.
+        let so_far = |r: usize| (r * mission.flights).div_ceil(mission.rounds);
+        let (from, to) = (so_far(round), so_far(round + 1));
+        let (flights, crashes) = mission.explore(&table, from..to);
+        let newest = flights.iter().max_by_key(|f| f.steps.len()).cloned();
+        batches.push(flights.clone());
+        adapter.add(flights);
+        let learned = Learned { flights: to, crashes, ..Learned::default() };
+        let learned = match newest {
+            None => Learned { refused: Some("no flight was long enough".to_owned()), ..learned },
+            Some(flight) => {
+                let before = adapter.theta;
+                let found = adapter.round(1.0);
+                let (theta, part, refused) = accepted(&before, &found.step.theta, &flight, &table);
+                last = Some((before, insight(&found)));
+                adapter.theta = theta;
+                let gains = if part > 0.0 { gains_of(&theta) } else { table.gains };
+                table = GainTable { sequence: table.sequence + 1, gains, ..table };
+                Learned { part, refused, ..learned }
+            }
+        };
+        rounds.push(mission.probe(&table, learned)?);
+    }
+    let discovery = last.and_then(|(theta, with)| {
+        let correlation = with.correlation?;
+        let without = without_discovery(&trainer, config, mission, theta, batches)?;
+        let (error_with, error_without) = (with.error as f32, without as f32);
+        Some(Discovered { error_with, error_without, correlation: correlation as f32 })
+    });
+    Ok(Campaign { gains: table.gains.to_array(), rounds, discovery })
+}
+
+fn adapter<'a>(trainer: &'a Trainer, config: &Config, mission: &Mission, theta: Theta) -> Adapter<'a> {
+    Adapter::new(
+        config.clone(),
+        &trainer.skills,
+        trainer.critic.w(),
+        Cut::of(&trainer.task),
+        mission.noise,
+        theta,
+        mission.seed,
+    )
+}
+
+/// What a round says of its predictions.
+struct Insight {
+    error: f64,
+    correlation: Option<f64>,
+}
+
+fn insight(round: &Round) -> Insight {
+    let errors = &round.value.held_out;
+    Insight {
+        error: errors.iter().sum::<f64>() / errors.len().max(1) as f64,
+        correlation: round.found.map(|found| found.correlation),
+    }
+}
+
+/// The same data and gains with the simulator's skills alone: the error of its predictions.
+fn without_discovery(
+    trainer: &Trainer,
+    config: &Config,
+    mission: &Mission,
+    theta: Theta,
+    batches: Vec<Vec<Flight>>,
+) -> Option<f64> {
+    let config = Config { discovery: false, ..config.clone() };
+    let mut adapter = adapter(trainer, &config, mission, theta);
+    let rounds = batches.len();
+    for (round, flights) in batches.into_iter().enumerate() {
+        adapter.add(flights);
+        if round + 1 < rounds {
+            adapter.next_round();
+        }
+    }
+    let error = insight(&adapter.round(1.0)).error;
+    error.is_finite().then_some(error)
+}
+
+/// As much of a step as the worlds that look like the data do not refuse, and what they said.
+fn accepted(
+    before: &Theta,
+    proposed: &Theta,
+    flight: &Flight,
+    table: &GainTable,
+) -> (Theta, f32, Option<String>) {
+    let worlds = Consistent::with(flight, &table.gains, &table.vehicle, 1);
+    let mut refused = None;
+    for halving in 0..=HALVINGS {
+        let part = 0.5_f32.powi(halving);
+        let theta: Theta = std::array::from_fn(|i| before[i] + part * (proposed[i] - before[i]));
+        let verdict = worlds.judge(flight, &table.gains, &gains_of(&theta), &table.vehicle);
+        match verdict.refused {
+            None => return (theta, part, refused),
+            Some(reason) => refused = Some(reason),
+        }
+    }
+    (*before, 0.0, refused)
+}
+
+impl Mission<'_> {
+    /// Flights with noise, and how many of them crashed.
+    fn explore(&self, table: &GainTable, indices: std::ops::Range<usize>) -> (Vec<Flight>, usize) {
+        let (mut flights, mut crashes) = (Vec::new(), 0);
+        for index in indices {
+            let seed = Use::Learning.seed(self.seed, index);
+            let exploration = Exploration {
+                enabled: true,
+                std: self.noise,
+                hold: self.hold,
+                seed: (seed ^ (seed >> 32)) as u32,
+            };
+            let (records, summary) = simulated::fly(self.world, table, self.task, &exploration, seed);
+            let mut pieces = Flight::from_records(&records, LEAST_STEPS);
+            if summary.crash.is_some() {
+                crashes += 1;
+                if let Some(piece) = pieces.last_mut() {
+                    piece.crashed = true;
+                }
+            }
+            flights.extend(pieces);
+        }
+        (flights, crashes)
+    }
+
+    /// Fills in what the probes show.
+    fn probe(&self, table: &GainTable, learned: Learned) -> Result<Learned> {
+        let seeds = (0..self.probes).map(|i| Use::Probe.seed(self.seed, i));
+        let flown = judge::fly(self.world, pilot(&table.gains, table), self.task, seeds)?;
+        let mean = |f: fn(&judge::Flown) -> f32| {
+            (!flown.is_empty()).then(|| flown.iter().map(f).sum::<f32>() / flown.len() as f32)
+        };
+        Ok(Learned {
+            tracking_error_m: mean(|f| f.tracking_error_m),
+            cumulative_reward: mean(|f| f.cumulative_reward),
+            ..learned
+        })
+    }
+}
+
+fn pilot(gains: &Gains, table: &GainTable) -> Pilot {
+    Pilot::mellinger(*gains, table.vehicle)
+}
