@@ -11,6 +11,7 @@ pub mod gains;
 pub mod info;
 pub mod log;
 pub mod param;
+pub mod report;
 pub mod scan;
 pub mod supervise;
 pub mod sweep;

@@ -23,6 +23,7 @@ pub mod log;
 pub mod plot;
 pub mod programs;
 pub mod provenance;
+pub mod report;
 pub mod stats;
 pub mod sweep;
 pub mod tensorboard;

@@ -30,6 +30,7 @@ enum Verb {
     Loop(cmd::cycle::Cmd),
     #[cfg(feature = "train")]
     Evaluate(steady::evaluate::run::EvaluateCmd),
+    Report(cmd::report::Cmd),
     Demo(cmd::demo::Cmd),
     Fly(cmd::fly::Cmd),
     Gains(cmd::gains::Cmd),
@@ -68,6 +69,7 @@ fn run() -> ExitCode {
         Verb::Loop(cmd) => cmd.run(),
         #[cfg(feature = "train")]
         Verb::Evaluate(cmd) => cmd.run(),
+        Verb::Report(cmd) => cmd.run(),
         Verb::Demo(cmd) => cmd.run(),
         Verb::Fly(cmd) => cmd.run(),
         Verb::Gains(cmd) => cmd.run(),

@@ -4,108 +4,20 @@
 //! Those tests need the firmware (`cargo xtask firmware`) and say when they were skipped.
 #![allow(clippy::unwrap_used, reason = "a test that panics has failed")]
 
-use std::fs;
-use std::path::{Path, PathBuf};
-use std::sync::Mutex;
-use std::sync::atomic::{AtomicUsize, Ordering};
+mod fake;
 
-use anyhow::{Result, bail};
+use std::fs;
+use std::path::Path;
+use std::sync::atomic::Ordering;
+
+use anyhow::Result;
+use fake::{FakeDrone, FakeTeacher, ratio};
 use serde_json::{Value, json};
 use steady::cycle::compare::{Comparison, Contender, compare};
-use steady::cycle::journal::{End, Iteration, Made, Origin};
-use steady::cycle::stage::{FLASH, Flashed, Flight};
-use steady::cycle::{Journal, Loop, Outcome, Settings, Stage, Teacher};
-use steady::fly::{Controller, Tracking};
+use steady::cycle::journal::{Iteration, Made, Origin};
+use steady::cycle::stage::FLASH;
+use steady::cycle::{Journal, Loop, Settings, Teacher};
 use steady_common::GainTable;
-
-/// A drone that flies the better the nearer a gain is to 1.5 times its nominal value, and is killed at one
-/// of its calls.
-#[derive(Default)]
-struct FakeDrone {
-    calls: AtomicUsize,
-    killed_at: Option<usize>,
-}
-
-impl FakeDrone {
-    fn call(&self, folder: &Path) -> Result<()> {
-        fs::create_dir_all(folder)?;
-        fs::write(folder.join("half"), "half")?;
-        if Some(self.calls.fetch_add(1, Ordering::SeqCst)) == self.killed_at {
-            bail!("killed");
-        }
-        Ok(())
-    }
-}
-
-fn ratio(table: &GainTable) -> f64 {
-    f64::from(table.gains.position.p.z / GainTable::built_in().gains.position.p.z)
-}
-
-impl Stage for FakeDrone {
-    fn flash(&self, before: Option<&Path>, table: &GainTable, folder: &Path) -> Result<Flashed> {
-        self.call(folder)?;
-        let last = before.map(|b| GainTable::decode(&fs::read(b.join(FLASH)).unwrap()).unwrap().sequence);
-        let sequence = last.unwrap_or(0) + 1;
-        fs::write(folder.join(FLASH), GainTable { sequence, ..*table }.encode())?;
-        Ok(Flashed { sequence, page: sequence as usize - 1 })
-    }
-
-    fn fly(&self, flight: &Flight, folder: &Path) -> Result<Outcome> {
-        self.call(folder)?;
-        let table = GainTable::decode(&fs::read(flight.drone.join(FLASH))?)?;
-        let off = if flight.controller == Controller::Pid { 1.0 } else { (ratio(&table) - 1.5).abs() };
-        let wobble = f64::from((flight.seed % 7) as u32);
-        let is_good = ratio(&table) < 3.0;
-        Ok(Outcome {
-            flight: flight.number,
-            seed: flight.seed,
-            is_good,
-            trouble: (!is_good).then(|| "it crashed".to_owned()),
-            tracking: Some(Tracking {
-                duration_s: 10.0,
-                tracking_error_m: 0.1 * off,
-                worst_error_m: 0.2 * off,
-                cumulative_reward: -1000.0 * off - wobble - off * wobble / 3.0,
-                tilt_rms_rad: 0.01,
-                hover_height_error_m: 0.05 * off,
-            }),
-            steps: if flight.faults.is_empty() { 5000 } else { 0 },
-            lost: 0,
-            cpu_load: 0.3,
-            new_card: false,
-        })
-    }
-}
-
-/// Proposes tables from a list of ratios, the next with every call; a smaller step goes less far.
-struct FakeTeacher {
-    ratios: Vec<f32>,
-    /// Flights and scale of every call.
-    asked: Mutex<Vec<(usize, f32)>>,
-}
-
-impl FakeTeacher {
-    fn new(ratios: &[f32]) -> Self {
-        Self { ratios: ratios.to_vec(), asked: Mutex::default() }
-    }
-}
-
-impl Teacher for FakeTeacher {
-    fn simulator(&self) -> Result<GainTable> {
-        Ok(GainTable { sequence: 1, ..GainTable::built_in() })
-    }
-
-    fn adapt(&self, logs: &[PathBuf], scale: f32, folder: &Path) -> Result<Option<GainTable>> {
-        assert!(logs.iter().all(|l| l.join("half").exists()), "{logs:?}");
-        fs::write(folder.join("adapt.json"), "{}")?;
-        self.asked.lock().unwrap().push((logs.len(), scale));
-        // Three flights an iteration.
-        let Some(ratio) = self.ratios.get(logs.len() / 3 - 1) else { return Ok(None) };
-        let mut table = self.simulator()?;
-        table.gains.position.p.z *= ratio;
-        Ok(Some(table))
-    }
-}
 
 fn settings(iterations: u32) -> Settings {
     Settings { iterations, patience: 3, ..Settings::default() }
@@ -292,11 +204,15 @@ fn a_comparison_is_the_same_however_often_it_was_killed() {
 /// The real firmware on the virtual Crazyflie.
 #[cfg(feature = "train")]
 mod real {
+    use std::path::PathBuf;
     use std::process::{Child, Command, Stdio};
     use std::time::Duration;
 
+    use steady::cycle::journal::End;
+    use steady::cycle::stage::Flashed;
     use steady::cycle::virtual_drone::VirtualDrone;
     use steady::fly::Program;
+    use steady::report::data::Data;
 
     use super::*;
 
@@ -383,6 +299,10 @@ mod real {
         assert_eq!((resumed.iterations, resumed.end), (whole.iterations, whole.end));
         let tables = ["whole", "killed"].map(|name| Loop::table(&f.join(name), 1).unwrap());
         assert_eq!(tables[0], tables[1]);
+        // The report's numbers too; only the commands name the folder.
+        let shown = |name| Data { commands: Vec::new(), ..Data::of(&f.join(name)).unwrap() };
+        let [a, b] = ["whole", "killed"].map(|name| serde_json::to_value(shown(name)).unwrap());
+        assert_eq!(a, b);
     }
 
     /// Gains with which the drone shakes until the guard takes them out of flight.

@@ -39,6 +39,11 @@ const PACKAGES: &[Package] = &[
     Package { name: "libudev-dev", needed_for: "radio link", probe: Probe::File("/usr/include/libudev.h") },
     Package { name: "mtools", needed_for: "SD-card images", probe: Probe::Program(&["mcopy"]) },
     Package { name: "dosfstools", needed_for: "SD-card images", probe: Probe::Program(&["mkfs.vfat"]) },
+    Package {
+        name: "chromium",
+        needed_for: "the report's test in a browser",
+        probe: Probe::Program(&["chromium", "chromium-browser", "google-chrome"]),
+    },
 ];
 
 /// A whole Slurm cluster, for `cargo xtask test-slurm` alone.

@@ -1,0 +1,43 @@
+//! `steady report`: a loop as one page.
+
+use std::path::PathBuf;
+
+use anyhow::Result;
+use clap::Args;
+
+use crate::files;
+use crate::report::data::Data;
+use crate::report::page;
+
+/// Write one self-contained page about a loop or a comparison.
+///
+/// Results with intervals, learning curves, the flights in space to turn and to play, attitude, motors,
+/// gains, skills, the drone's health, and the commands that make it again. Needs no network.
+#[derive(Debug, Args)]
+pub struct Cmd {
+    /// Folder of `steady loop`.
+    folder: PathBuf,
+    /// The page; default: report.html in the folder. One that is there is replaced.
+    #[arg(short, long)]
+    output: Option<PathBuf>,
+    /// Print what the page shows as JSON, and write none.
+    #[arg(long)]
+    json: bool,
+}
+
+impl Cmd {
+    /// Does it.
+    ///
+    /// # Errors
+    /// If the folder holds no loop, or something in it cannot be read.
+    pub fn run(self) -> Result<()> {
+        if self.json {
+            println!("{}", serde_json::to_string_pretty(&Data::of(&self.folder)?)?);
+            return Ok(());
+        }
+        let output = self.output.unwrap_or_else(|| self.folder.join("report.html"));
+        files::write(&output, page(&self.folder)?.as_bytes())?;
+        println!("{}", output.display());
+        Ok(())
+    }
+}

@@ -1,0 +1,187 @@
+//! One flight for the page: where the drone was, thinned, and how it did.
+
+use std::path::Path;
+
+use anyhow::{Context, Result, ensure};
+use serde::Serialize;
+use serde_json::Value;
+
+/// Longer files are not a flight's.
+const MOST_BYTES: u64 = 256 << 20;
+/// Points a second that the page shows.
+const RATE_HZ: f64 = 25.0;
+/// Shown before the reference begins and after it ends, s.
+const MARGIN_S: f64 = 0.5;
+/// Full motor power.
+const FULL_PWM: f64 = 65535.0;
+
+/// A flight as the page shows it.
+#[derive(Clone, Debug, Default, Serialize)]
+pub struct Trace {
+    /// Who flew.
+    pub name: String,
+    /// Colour by its meaning: pid, simulator, transfer, steady, or a number.
+    pub key: String,
+    /// Time since the reference began, s.
+    pub time_s: Vec<f64>,
+    /// Position, m.
+    pub position_m: [Vec<f64>; 3],
+    /// Roll, pitch and yaw, degrees.
+    pub attitude_deg: [Vec<f64>; 3],
+    /// Motor commands, percent of full power.
+    pub motors_percent: [Vec<f64>; 4],
+    /// Where the drone should be, m; where there is nothing to follow, nothing.
+    pub reference_m: [Vec<Option<f64>>; 3],
+    /// How the drone did.
+    pub health: Health,
+}
+
+/// How a drone did in a flight.
+#[derive(Clone, Debug, Default, Serialize)]
+pub struct Health {
+    /// Part of the time that the processor was not asleep.
+    pub cpu_load: Option<f64>,
+    /// Control steps in the log.
+    pub log_records: u64,
+    /// Control steps missing in it.
+    pub log_lost: u64,
+    /// Voltage at the start and the lowest in flight, V.
+    pub battery_v: Option<[f64; 2]>,
+    /// Shortest time left when the watchdog was fed, ms.
+    pub watchdog_margin_ms: Option<f64>,
+    /// Radio packets that were sent, and that were not acknowledged.
+    pub radio_packets: [u64; 2],
+    /// Resets of the processor.
+    pub resets: usize,
+    /// Mean motor commands while there was something to follow, percent of full power.
+    pub motors_percent: [f64; 4],
+}
+
+impl Trace {
+    /// Reads a flight's folder.
+    ///
+    /// # Errors
+    /// If a file is missing or damaged.
+    pub fn load(folder: &Path, name: &str, key: &str) -> Result<Self> {
+        let path = folder.join("truth.csv");
+        let mut trace = Self { name: name.to_owned(), key: key.to_owned(), ..Self::default() };
+        trace.read(&path).with_context(|| format!("{}: is no record of a flight", path.display()))?;
+        let path = folder.join("summary.json");
+        let text = read(&path)?;
+        let summary: Value =
+            serde_json::from_str(&text).with_context(|| format!("{}: is no summary", path.display()))?;
+        trace.health.take(&summary);
+        Ok(trace)
+    }
+
+    fn read(&mut self, path: &Path) -> Result<()> {
+        let text = read(path)?;
+        let mut reader = csv::Reader::from_reader(text.as_bytes());
+        let names = reader.headers()?.clone();
+        let column = |name: &str| {
+            names.iter().position(|n| n == name).with_context(|| format!("it has no column `{name}`"))
+        };
+        let columns = |names: [&str; 3]| -> Result<[usize; 3]> {
+            Ok([column(names[0])?, column(names[1])?, column(names[2])?])
+        };
+        let (time, battery) = (column("time_us")?, column("battery_v")?);
+        let position = columns(["x", "y", "z"])?;
+        let attitude = columns(["roll", "pitch", "yaw"])?;
+        let reference = columns(["ref_x", "ref_y", "ref_z"])?;
+        let motors = [column("m1")?, column("m2")?, column("m3")?, column("m4")?];
+        let mut rows = Vec::new();
+        for (line, record) in (2..).zip(reader.records()) {
+            let record = record?;
+            let number = |at: usize| -> Result<f64> {
+                let text = record.get(at).unwrap_or_default();
+                let value: f64 =
+                    text.parse().with_context(|| format!("line {line}: `{text}` is no number"))?;
+                ensure!(value.is_finite(), "line {line}: `{text}` is no number");
+                Ok(value)
+            };
+            let three =
+                |at: [usize; 3]| -> Result<[f64; 3]> { Ok([number(at[0])?, number(at[1])?, number(at[2])?]) };
+            let has_reference = record.get(reference[0]).is_some_and(|text| !text.is_empty());
+            rows.push(Row {
+                time_s: number(time)? / 1e6,
+                position: three(position)?,
+                attitude: three(attitude)?,
+                reference: if has_reference { Some(three(reference)?) } else { None },
+                motors: [number(motors[0])?, number(motors[1])?, number(motors[2])?, number(motors[3])?],
+                battery_v: number(battery)?,
+            });
+        }
+        let with_reference = || rows.iter().filter(|r| r.reference.is_some());
+        let start = with_reference().next().or(rows.first()).map_or(0.0, |r| r.time_s);
+        let end = with_reference().next_back().or(rows.last()).map_or(0.0, |r| r.time_s);
+        let mut next = f64::MIN;
+        for row in rows.iter().filter(|r| (start - MARGIN_S..=end + MARGIN_S).contains(&r.time_s)) {
+            if row.time_s < next {
+                continue;
+            }
+            next = row.time_s + 1.0 / RATE_HZ - 1e-4;
+            self.push(row, start);
+        }
+        let counted = with_reference().count().max(1) as f64;
+        self.health.motors_percent = [0, 1, 2, 3].map(|i| {
+            round(with_reference().map(|r| 100.0 * r.motors[i] / FULL_PWM).sum::<f64>() / counted, 1e2)
+        });
+        let lowest = with_reference().map(|r| r.battery_v).fold(f64::MAX, f64::min);
+        let first = rows.iter().map(|r| r.battery_v).find(|v| *v > 0.0);
+        self.health.battery_v =
+            first.filter(|_| lowest < f64::MAX).map(|v| [round(v, 1e3), round(lowest, 1e3)]);
+        Ok(())
+    }
+
+    fn push(&mut self, row: &Row, start: f64) {
+        self.time_s.push(round(row.time_s - start, 1e3));
+        for (i, value) in row.position.into_iter().enumerate() {
+            self.position_m[i].push(round(value, 1e4));
+        }
+        for (i, value) in row.attitude.into_iter().enumerate() {
+            self.attitude_deg[i].push(round(value.to_degrees(), 1e2));
+        }
+        for (i, value) in row.motors.into_iter().enumerate() {
+            self.motors_percent[i].push(round(100.0 * value / FULL_PWM, 1e2));
+        }
+        for i in 0..3 {
+            self.reference_m[i].push(row.reference.map(|r| round(r[i], 1e4)));
+        }
+    }
+}
+
+struct Row {
+    time_s: f64,
+    position: [f64; 3],
+    attitude: [f64; 3],
+    reference: Option<[f64; 3]>,
+    motors: [f64; 4],
+    battery_v: f64,
+}
+
+impl Health {
+    fn take(&mut self, summary: &Value) {
+        let logs = summary["logs"].as_array().map(Vec::as_slice).unwrap_or_default();
+        let sum = |name: &str| logs.iter().filter_map(|log| log[name].as_u64()).sum();
+        self.cpu_load = summary["cpu_load"].as_f64();
+        self.log_records = sum("records");
+        self.log_lost = sum("lost");
+        self.watchdog_margin_ms = summary["watchdog_margin_ms"].as_f64();
+        self.radio_packets = [0, 1].map(|i| summary["radio_packets"][i].as_u64().unwrap_or(0));
+        self.resets = summary["resets"].as_array().map_or(0, Vec::len);
+    }
+}
+
+/// A text file of a size that a flight or a loop can have.
+pub(super) fn read(path: &Path) -> Result<String> {
+    let read = || -> Result<String> {
+        let length = std::fs::metadata(path)?.len();
+        ensure!(length <= MOST_BYTES, "{length} bytes are too many");
+        Ok(std::fs::read_to_string(path)?)
+    };
+    read().with_context(|| format!("{}: cannot be read", path.display()))
+}
+
+pub(super) fn round(value: f64, scale: f64) -> f64 {
+    (value * scale).round() / scale
+}
