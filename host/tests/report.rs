@@ -6,11 +6,13 @@
 mod fake;
 
 use std::fs;
+use std::io::{BufRead, BufReader, Write};
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
 
 use fake::{FakeDrone, FakeTeacher};
-use serde_json::Value;
+use serde_json::{Value, json};
 use steady::cycle::compare::{Comparison, compare};
 use steady::cycle::journal::Origin;
 use steady::cycle::{Loop, Settings, Teacher};
@@ -27,7 +29,7 @@ fn settings() -> Settings {
 fn origin(folder: &Path) -> Origin {
     let run = folder.join("run");
     fs::create_dir_all(&run).unwrap();
-    let skills = serde_json::json!({
+    let skills = json!({
         "features": 4, "effective_rank": 3.2, "held_out_loss": -1.0, "spectrum": [0.6, 0.3, 0.09, 0.01],
         "fits": [{ "policy": HOSTILE, "task": "hover", "r2": 0.97, "crashed": 0.0 }],
     });
@@ -56,7 +58,7 @@ fn shown(folder: &Path) -> Value {
 #[test]
 fn the_same_seeds_give_the_same_page() {
     let folders = [tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap()];
-    folders.each_ref().map(|f| comparison(f.path()));
+    folders.iter().for_each(|f| comparison(f.path()));
     let [a, b] = folders.each_ref().map(|f| shown(f.path()));
     assert_eq!(a, b);
     let results = a["results"].as_array().unwrap();
@@ -122,54 +124,156 @@ fn browser() -> Option<PathBuf> {
     found
 }
 
-/// Runs the browser on a page; gives what it prints and what it complains of.
-fn browse(browser: &Path, folder: &Path, address: &str, args: &[&str]) -> (String, String) {
-    let mut command = Command::new(browser);
-    // The sandbox needs rights that a container's root does not have; the page is our own.
-    command.args(["--headless", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage"]);
-    command.args(["--enable-logging=stderr", "--virtual-time-budget=3000", "--hide-scrollbars"]);
-    command.arg(format!("--user-data-dir={}", folder.join("profile").display()));
-    let output = command.args(args).arg(address).output().unwrap();
-    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
-    (text(&output.stdout), text(&output.stderr))
+/// A browser that is told what to do through a pair of pipes, in the protocol of its developer tools.
+struct Browser {
+    process: Child,
+    to: fs::File,
+    from: BufReader<fs::File>,
+    session: Option<String>,
+    next: u64,
+    /// Errors and warnings that the page caused.
+    complaints: Vec<String>,
 }
 
-fn attribute(dom: &str, name: &str) -> String {
-    let start =
-        dom.find(&format!("{name}=\"")).unwrap_or_else(|| panic!("{name} is not there")) + name.len() + 2;
-    dom[start..].split('"').next().unwrap().to_owned()
+impl Drop for Browser {
+    fn drop(&mut self) {
+        let _ = self.process.kill();
+        let _ = self.process.wait();
+    }
+}
+
+impl Browser {
+    fn start(program: &Path, folder: &Path) -> Self {
+        let pipes = ["to", "from"].map(|name| folder.join(name));
+        assert!(Command::new("mkfifo").args(&pipes).status().unwrap().success());
+        let mut command = Command::new("bash");
+        command
+            .args(["-c", r#"to=$1 from=$2; shift 2; exec "$@" 3<"$to" 4>"$from""#, "browser"])
+            .args(&pipes);
+        // The sandbox needs rights that a container's root does not have; the page is our own.
+        command.arg(program).args(["--headless", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage"]);
+        command.args(["--remote-debugging-pipe", "--window-size=1280,1600", "--no-first-run"]);
+        command.arg(format!("--user-data-dir={}", folder.join("profile").display()));
+        let process =
+            command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+        let to = fs::OpenOptions::new().write(true).open(&pipes[0]).unwrap();
+        let from = BufReader::new(fs::File::open(&pipes[1]).unwrap());
+        let (session, next, complaints) = (None, 0, Vec::new());
+        let mut this = Self { process, to, from, session, next, complaints };
+        let target = this.ask("Target.createTarget", json!({ "url": "about:blank" }))["targetId"].clone();
+        let attached = this.ask("Target.attachToTarget", json!({ "targetId": target, "flatten": true }));
+        this.session = Some(attached["sessionId"].as_str().unwrap().to_owned());
+        for domain in ["Page", "Runtime", "Log"] {
+            this.ask(&format!("{domain}.enable"), json!({}));
+        }
+        this
+    }
+
+    /// Sends a command and gives its result; what happens meanwhile is looked at for complaints.
+    fn ask(&mut self, method: &str, params: Value) -> Value {
+        self.next += 1;
+        let mut message = json!({ "id": self.next, "method": method, "params": params });
+        if let Some(session) = &self.session {
+            message["sessionId"] = json!(session);
+        }
+        self.to.write_all(format!("{message}\0").as_bytes()).unwrap();
+        loop {
+            let mut bytes = Vec::new();
+            assert!(self.from.read_until(0, &mut bytes).unwrap() > 0, "the browser has ended");
+            let message: Value = serde_json::from_slice(&bytes[..bytes.len() - 1]).unwrap();
+            if message["id"] == self.next {
+                assert!(message["error"].is_null(), "{method}: {message}");
+                return message["result"].clone();
+            }
+            let happened = message["method"].as_str().unwrap_or_default();
+            if ["Runtime.exceptionThrown", "Runtime.consoleAPICalled", "Log.entryAdded"].contains(&happened) {
+                self.complaints.push(message.to_string());
+            }
+        }
+    }
+
+    /// What the page says of itself in an attribute of its root.
+    fn says(&mut self, name: &str) -> String {
+        let expression = format!("String(document.documentElement?.dataset.{name})");
+        let result = self.ask("Runtime.evaluate", json!({ "expression": expression }));
+        result["result"]["value"].as_str().unwrap_or_default().to_owned()
+    }
+
+    /// Waits until the page says it.
+    fn wait(&mut self, name: &str, is: impl Fn(&str) -> bool) -> String {
+        let started = Instant::now();
+        loop {
+            let said = self.says(name);
+            if is(&said) {
+                return said;
+            }
+            assert!(
+                started.elapsed() < Duration::from_secs(120),
+                "{name} stays {said}; {:?}",
+                self.complaints
+            );
+            std::thread::sleep(Duration::from_millis(20));
+        }
+    }
+
+    fn mouse(&mut self, kind: &str, (x, y): (f64, f64)) {
+        let params = json!({ "type": kind, "x": x, "y": y, "button": "left", "buttons": 1, "clickCount": 1 });
+        self.ask("Input.dispatchMouseEvent", params);
+    }
+
+    /// Middle of an element, brought into view.
+    fn middle(&mut self, id: &str) -> (f64, f64) {
+        let expression = format!(
+            "(() => {{ const e = document.getElementById('{id}'); e.scrollIntoView({{ block: 'center' }}); \
+             const b = e.getBoundingClientRect(); return [b.x + b.width / 2, b.y + b.height / 2]; }})()"
+        );
+        let result = self.ask("Runtime.evaluate", json!({ "expression": expression, "returnByValue": true }));
+        let at = |i: usize| result["result"]["value"][i].as_f64().unwrap();
+        (at(0), at(1))
+    }
 }
 
 #[test]
-fn the_page_loads_and_plays_in_a_browser() {
-    let Some(browser) = browser() else { return };
+fn the_page_loads_turns_and_plays_in_a_browser() {
+    let Some(program) = browser() else { return };
     for make in [comparison, single] {
         let folder = tempfile::tempdir().unwrap();
         let f = folder.path();
         make(f);
         fs::write(f.join("report.html"), page(f).unwrap()).unwrap();
+        let mut browser = Browser::start(&program, f);
         let address = format!("file://{}", f.join("report.html").display());
+        browser.ask("Page.navigate", json!({ "url": address }));
+        browser.wait("ready", |said| said == "true");
+        let text = "document.body.innerText";
+        let shown = browser.ask("Runtime.evaluate", json!({ "expression": text }));
+        let shown = shown["result"]["value"].as_str().unwrap();
+        assert!(shown.contains("Simulator") && shown.contains("onerror=alert(1)"), "names are shown as text");
 
-        let (dom, err) = browse(&browser, f, &format!("{address}#play"), &["--dump-dom"]);
-        assert!(!err.contains("CONSOLE"), "{err}");
-        assert_eq!(
-            (attribute(&dom, "data-errors"), attribute(&dom, "data-ready")),
-            ("0".into(), "true".into())
-        );
-        // It began at the first moment and went on.
-        let frames: u32 = attribute(&dom, "data-frames").parse().unwrap();
-        let time: f64 = attribute(&dom, "data-time").parse().unwrap();
-        assert!(frames > 5 && time > 0.2, "{frames} frames, {time} s");
-        assert!(dom.contains("Simulator") && dom.contains("&lt;/script&gt;"), "names are shown as text");
+        // The button plays to the end, from the beginning.
+        let before: f64 = browser.says("time").parse().unwrap();
+        let play = browser.middle("play");
+        browser.mouse("mousePressed", play);
+        browser.mouse("mouseReleased", play);
+        browser.wait("playing", |said| said == "true");
+        browser.wait("time", |said| said.parse::<f64>().unwrap() > before + 0.3);
+        browser.mouse("mousePressed", play);
+        browser.mouse("mouseReleased", play);
+        browser.wait("playing", |said| said == "false");
 
-        let picture = f.join("page.png");
-        let (_, err) = browse(
-            &browser,
-            f,
-            &address,
-            &[&format!("--screenshot={}", picture.display()), "--window-size=1280,2400"],
-        );
-        assert!(!err.contains("CONSOLE"), "{err}");
-        assert!(fs::metadata(&picture).unwrap().len() > 50_000, "an empty page is smaller");
+        // The mouse turns the flights.
+        let yaw = browser.says("yaw");
+        let (x, y) = browser.middle("space");
+        browser.mouse("mousePressed", (x, y));
+        browser.mouse("mouseMoved", (x + 120.0, y + 20.0));
+        browser.mouse("mouseReleased", (x + 120.0, y + 20.0));
+        browser.wait("yaw", |said| said != yaw);
+
+        let stolen = browser.ask("Runtime.evaluate", json!({ "expression": "typeof window.stolen" }));
+        assert_eq!(stolen["result"]["value"], "undefined");
+        assert_eq!(browser.says("errors"), "0");
+        let picture = browser.ask("Page.captureScreenshot", json!({}))["data"].as_str().unwrap().len();
+        assert!(picture > 30_000, "an empty page is smaller: {picture}");
+        assert_eq!(browser.complaints, [""; 0]);
     }
 }

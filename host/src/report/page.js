@@ -199,7 +199,7 @@
     card(`${fixed(before, 1)} cm`, "tracking error with the simulator's gains");
     card(`${fixed(after, 1)} cm`, `with ${winner === simulator ? "the best table" : winner.name}`);
     const part = 100 * (1 - after / before);
-    card(`${part >= 0 ? "−" : "+"}${fixed(Math.abs(part), 0)} %`, part >= 0 ? "of the error is gone" : "more error");
+    card(`${part >= 0 ? "−" : "+"}${fixed(Math.abs(part), 0)} %`, "change of the tracking error");
   }
   const all = data.results.reduce((n, r) => n + r.flights, 0), bad = data.results.reduce((n, r) => n + r.crashes, 0);
   card(`${bad} of ${all}`, "judging flights ended badly");
@@ -254,8 +254,17 @@
   const centre = bounds.map(([a, b]) => (a + b) / 2);
   const reach = Math.max(0.4, Math.hypot(...bounds.map(([a, b]) => b - a)) / 2);
 
+  // How far the flights reach across and up, seen from the corner: they fill the picture.
+  const spans = (() => {
+    const [yaw, tilt] = VIEWS.corner;
+    const half = bounds.map(([a, b]) => (b - a) / 2);
+    const across = Math.abs(Math.sin(yaw)) * half[0] + Math.abs(Math.cos(yaw)) * half[1];
+    const into = Math.abs(Math.cos(yaw)) * half[0] + Math.abs(Math.sin(yaw)) * half[1];
+    return [Math.max(0.3, across), Math.max(0.3, half[2] * Math.cos(tilt) + into * Math.sin(tilt))];
+  })();
+
   const paintSpace = board($("space"), (g, width, height) => {
-    const scale = (camera.zoom * Math.min(width * 0.62, height * 0.8)) / (2 * reach);
+    const scale = camera.zoom * Math.min((0.36 * width) / spans[0], (0.37 * height) / spans[1]);
     const [cy, sy, ct, st] = [Math.cos(camera.yaw), Math.sin(camera.yaw), Math.cos(camera.tilt), Math.sin(camera.tilt)];
     const far = 5.5 * reach;
     const project = (x, y, z) => {
@@ -292,7 +301,8 @@
       const [x, y] = project(target[1], target[2], target[3]);
       g.strokeStyle = css("--reference"); g.lineWidth = 1.5; g.beginPath(); g.arc(x, y, 6, 0, 7); g.stroke();
     }
-    clock(target);
+    clock();
+    root.dataset.yaw = fixed(camera.yaw, 3);
   });
   function index(t, time) {
     let [low, high] = [0, t.time_s.length - 1];
@@ -318,7 +328,7 @@
     g.fillStyle = css("--soft");
     for (const tip of tips) { g.beginPath(); g.arc(...tip, 4.2, 0, 7); g.fill(); g.lineWidth = 1.8; g.stroke(); }
   }
-  function clock(target) {
+  function clock() {
     const box = $("clock");
     box.textContent = "";
     add(box, "b", `${fixed(Math.max(0, now), 1)} s`);
@@ -328,7 +338,6 @@
       const line = add(box, "div", Number.isFinite(off) ? `${fixed(100 * off, 1)} cm off` : " ");
       line.style.color = colour(t.key);
     }
-    void target;
   }
   for (const t of traces) {
     const button = add($("legend"), "button");
@@ -484,12 +493,20 @@
     for (const id of ["spectrum", "fits"]) $(id).parentElement.remove();
   }
   if (data.adaptations.length) {
-    const body = head($("adaptations"), ["adaptation", "flights", "steps replayed", "error, simulator's weights", "error, fitted", "correlation, penalty", "correlation", "step", "moved most"], [8]);
+    const names = ["adaptation", "flights", "steps replayed", "TD error, before → fitted", "correlation, penalty → projected", "step", "moved most"];
+    const body = head($("adaptations"), names, [6]);
+    const small = (v) => (v === null ? "–" : v.toExponential(1));
+    const pair = (a, b, text) => (a === null && b === null ? "–" : `${text(a)} → ${text(b)}`);
     for (const a of data.adaptations) {
       const row = add(body, "tr");
-      const small = (v) => (v === null ? "–" : v.toExponential(1));
-      for (const text of [a.name, String(a.flights), String(a.replayed), a.error_simulator === null ? "–" : fixed(a.error_simulator, 3), a.error_fitted === null ? "–" : fixed(a.error_fitted, 3), small(a.correlation_by_penalty), small(a.correlation), a.step === null ? "–" : `${fixed(100 * a.step, 0)} %`]) add(row, "td", text);
-      add(row, "td", a.moved.slice(0, 3).map(([name, from, to]) => `${name} ${to >= from ? "+" : "−"}${fixed(100 * Math.abs(to / from - 1), 0)} %`).join(", "), "text");
+      add(row, "td", a.name);
+      add(row, "td", String(a.flights));
+      add(row, "td", String(a.replayed));
+      add(row, "td", pair(a.error_simulator, a.error_fitted, (v) => fixed(v, 3)));
+      add(row, "td", pair(a.correlation_by_penalty, a.correlation, small));
+      add(row, "td", a.step === null ? "–" : `${fixed(100 * a.step, 0)} %`);
+      const moved = ([name, from, to]) => `${name} ${to >= from ? "+" : "−"}${fixed(100 * Math.abs(to / from - 1), 0)} %`;
+      add(row, "td", a.moved.slice(0, 2).map(moved).join(", "), "text");
     }
   } else $("adaptations-box").remove();
 
