@@ -28,7 +28,7 @@ mod sources;
 mod steps;
 mod writer;
 
-pub use columns::column_name;
+pub use columns::{column_name, unit};
 pub use file::{Event, Log, LogError, Source, Variable};
 pub use sources::{Found, find};
 pub use steps::{

@@ -49,11 +49,16 @@ const OFFICIAL: &[(&str, &str)] = &[
     ("locSrv.y", "m"),
     ("locSrv.z", "m"),
     ("range.*", "mm"),
+    ("kalman.varP*", "m2"),
+    ("steady.mocapAge", "ms"),
+    ("steady.longestGap", "us"),
 ];
 
 /// The unit of a variable; empty for counts, codes, ratios and what is not known.
-pub(super) fn unit(event: &str, variable: &str) -> &'static str {
-    if event == transition::EVENT_NAME
+#[must_use]
+pub fn unit(event: &str, variable: &str) -> &'static str {
+    // In transitions all variables are ours, elsewhere those of our own group.
+    if (event == transition::EVENT_NAME || variable.starts_with("steady."))
         && let Some(field) = transition::FIELDS.iter().find(|f| f.name == variable)
     {
         return field.unit;
@@ -89,6 +94,8 @@ mod tests {
         assert_eq!(name("fixedFrequency", "stateEstimateZ.rateRoll"), "stateEstimateZ.rateRoll_mrad_s");
         assert_eq!(name("fixedFrequency", "pm.vbat"), "pm.vbat_V");
         assert_eq!(name("fixedFrequency", "stateEstimate.qx"), "stateEstimate.qx");
+        assert_eq!(name("fixedFrequency", "steady.rateX"), "steady.rateX_rad_s");
+        assert_eq!(name("fixedFrequency", "steady.mocapAge"), "steady.mocapAge_ms");
         assert_eq!(name("estTDOA", "idA"), "idA");
     }
 }

@@ -115,7 +115,10 @@ pub fn run(folder: &Path, program: &Path) -> Result<Stamp> {
     let args = match resumed(folder, &cell.args) {
         Some(args) => args,
         None => {
-            clear(folder)?;
+            // A command that goes on by itself needs what it left.
+            if !cell.args.iter().any(|arg| arg == "--resume") {
+                clear(folder)?;
+            }
             placed(&cell.args, folder)
         }
     };
@@ -272,6 +275,9 @@ mod tests {
         fs::write(f.join("left"), "x").unwrap();
         shell(f);
         assert!(f.join("left").exists(), "what is done is left alone");
+
+        prepared(f, &["-c", "test -e {cell}/left", "--resume"]);
+        assert!(shell(f).succeeded(), "who goes on by himself finds what he left");
     }
 
     #[test]
