@@ -34,22 +34,18 @@ pub struct Config {
     pub lookahead: usize,
     /// λ of the λ-returns that the weights are fitted to.
     pub lambda_return: f64,
-    /// Ridge of the slopes in the action, relative to that of the values.
-    pub firm: f64,
     /// Ridges of the least squares to choose from, relative to the features' mean square.
     pub ridges: Vec<f64>,
-    /// Samples of the bootstrap over flights.
+    /// Samples of the bootstrap over pieces of flights; the step must be good in their mean.
     pub bootstrap: usize,
     /// Largest change of a gain in a round, as a logarithm.
     pub step: f32,
-    /// Gradients below this part of the largest one give smaller changes in proportion.
-    pub soft: f32,
-    /// How much of the old direction a new one keeps.
-    pub momentum: f32,
-    /// τ_π, the price of KL(π‖π°).
+    /// The same for the attitude and rate loops, whose limits lie beyond what transitions of 50 ms show.
+    pub fast_step: f32,
+    /// τ_π, the price of KL(π‖π_present) of a flight in units of its reward.
     pub tau: f64,
-    /// Largest KL divergence of a round's policy from the one before.
-    pub trust: f64,
+    /// Price of a gain's squared change where it does not change the policy at all.
+    pub still: f64,
 }
 
 impl Default for Config {
@@ -57,25 +53,23 @@ impl Default for Config {
         Self {
             discovery: true,
             hidden: 128,
-            features: 60,
+            features: 260,
             batch: 512,
-            updates: 300,
+            updates: 60,
             rate: 1e-3,
             smoothing: 1.0,
             shaping: 0.0,
             lambda: 0.01,
             correlation: 0.05,
-            memory: 0.8,
+            memory: 0.9,
             lookahead: 20,
             lambda_return: 0.9,
-            firm: 1.0,
-            ridges: vec![1e-4, 1e-3, 1e-2, 1e-1, 1.0],
-            bootstrap: 40,
+            ridges: vec![1e-6, 1e-5, 1e-4, 1e-3, 1e-2, 1e-1],
+            bootstrap: 8,
             step: 0.3,
-            soft: 0.05,
-            momentum: 0.3,
-            tau: 0.0,
-            trust: 1e9,
+            fast_step: 0.05,
+            tau: 0.1,
+            still: 20.0,
         }
     }
 }
@@ -96,7 +90,10 @@ impl Config {
         anyhow::ensure!(!config.ridges.is_empty(), "`ridges` must not be empty");
         anyhow::ensure!((0.0..=1.0).contains(&config.lambda_return), "`lambda_return` must lie in [0, 1]");
         anyhow::ensure!((0.0..=1.0).contains(&config.memory), "`memory` must lie in [0, 1]");
-        anyhow::ensure!(config.step > 0.0 && config.step <= 1.0, "`step` must lie in (0, 1]");
+        for (name, step) in [("step", config.step), ("fast_step", config.fast_step)] {
+            anyhow::ensure!(step > 0.0 && step <= 1.0, "`{name}` must lie in (0, 1]");
+        }
+        anyhow::ensure!(config.tau >= 0.0 && config.still >= 0.0, "`tau` and `still` must not be negative");
         Ok(config)
     }
 }

@@ -12,6 +12,7 @@ use crate::train::nets::{Mlp, Normaliser, Trainable, minimise};
 use crate::train::spectral::{ACTION_LEN, OUTCOME, Skills, affine, spectral_loss};
 
 use super::config::Config;
+use super::dynamics::{STATE_LEN, place};
 
 /// The price of correlations goes no higher.
 const LAMBDA_MOST: f64 = 1e3;
@@ -19,8 +20,11 @@ const LAMBDA_MOST: f64 = 1e3;
 /// New skills.
 #[derive(Debug)]
 pub struct Discovery {
-    /// u(s) of the new φ(s, a) = u(s) ⊗ (1, a).
+    /// u(s) of the new φ(s, a) = u(s) ⊗ (1, a) is this network and a linear part.
     pub phi: Mlp,
+    /// The linear part of u(s). It begins with one value of s for each feature: what a drone does next is close
+    /// to linear in what it does now, and the simulator's skills, made for wide ranges, are coarse there.
+    pub linear: Trainable,
     /// The new μ(s′).
     pub mu: Mlp,
     /// Weights of the normalised returns in [φ°, φ, 1], for the critic's part of φ's loss.
@@ -72,8 +76,13 @@ impl Discovery {
         let scale = 0.3 * (features as f64).powf(-0.25);
         let cpu = (Kind::Float, tch::Device::Cpu);
         let width = old.width() - 2;
+        let first: Vec<i64> = (0..STATE_LEN).take(u as usize).map(|v| place(v) as i64).collect();
         Self {
             phi: Mlp::new(rng, OBSERVATION_LEN as i64, config.hidden, u, scale),
+            linear: Trainable::new(&[Tensor::eye(OBSERVATION_LEN as i64, cpu)
+                .index_select(1, &Tensor::from_slice(&first))
+                .constant_pad_nd([0, u - first.len() as i64])
+                * scale]),
             mu: Mlp::new(rng, OUTCOME.len() as i64, config.hidden, features, scale),
             head: Trainable::new(&[Tensor::zeros([width + features + 1, 1], cpu)]),
             observations: Normaliser::new(OBSERVATION_LEN as i64),
@@ -92,7 +101,9 @@ impl Discovery {
 
     /// φ(s, a) before the projection.
     fn psi(&self, s: &Tensor, a: &Tensor) -> Tensor {
-        affine(&self.phi.forward(&self.observations.apply(s)), &self.actions.apply(a))
+        let s = self.observations.apply(s);
+        let u = self.phi.forward(&s) + s.matmul(&self.linear.leaves()[0]);
+        affine(&u, &self.actions.apply(a))
     }
 
     /// φ(s, a), given φ°(s, a).
@@ -150,7 +161,7 @@ impl Discovery {
                     .clamp(config.lambda, LAMBDA_MOST * config.lambda);
             }
             let mut loss = disc + correlations.abs().sum(Kind::Float) * (self.lambda / self.features as f64);
-            let mut trained = vec![&mut self.phi.trainable, &mut self.mu.trainable];
+            let mut trained = vec![&mut self.phi.trainable, &mut self.linear, &mut self.mu.trainable];
             if config.shaping > 0.0 {
                 let w = &self.head.leaves()[0];
                 let width = old_phi.size()[1] + self.features;

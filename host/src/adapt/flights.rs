@@ -41,6 +41,12 @@ pub struct Flight {
 }
 
 impl Flight {
+    /// Sum of the rewards of all steps.
+    #[must_use]
+    pub fn reward(&self, weights: &RewardWeights) -> f64 {
+        self.steps.iter().map(|s| f64::from(reward(weights, &s.state, &s.reference, &s.applied))).sum()
+    }
+
     /// Consecutive flying records of the differentiable law; where something else flew, or a record is
     /// missing, another flight begins. Pieces shorter than `least` steps are left out.
     #[must_use]
@@ -107,6 +113,8 @@ pub struct Cuttings {
     pub collection: Collection,
     /// The path at s of each, and at its s′.
     pub path: Vec<[[f32; PATH_LEN]; 2]>,
+    /// The first control step of each.
+    pub starts: Vec<Step>,
 }
 
 /// Values that tell how the reference moves: velocity, acceleration and height.
@@ -140,12 +148,19 @@ impl Cut {
         }
     }
 
+    /// Control steps of a transition.
+    #[must_use]
+    pub fn steps_per_transition(&self, flights: &[Flight]) -> usize {
+        let first = flights.iter().find_map(|f| f.steps.first());
+        first.map_or(1, |first| ((self.window_s / first.dt_s).round() as usize).max(1))
+    }
+
     /// Transitions of flights, with actions relative to the law with `gains`: what was done beside what
     /// this policy would have done in the same states, whoever flew.
     #[must_use]
     pub fn cut(&self, flights: &[Flight], gains: &Gains) -> Cuttings {
         let mut cuttings = Cuttings::default();
-        let Cuttings { collection, path } = &mut cuttings;
+        let Cuttings { collection, path, starts } = &mut cuttings;
         for (index, flight) in (0..).zip(flights) {
             let Some(first) = flight.steps.first() else { continue };
             let length = ((self.window_s / first.dt_s).round() as usize).max(1);
@@ -162,6 +177,7 @@ impl Cut {
                 collection.jacobians.push(jacobian);
                 collection.episodes.push(index);
                 path.push([window[0].path(), next.unwrap_or(&window[0]).path()]);
+                starts.push(window[0]);
             }
         }
         cuttings
@@ -200,7 +216,7 @@ impl Cut {
 }
 
 /// Attitude of a drone that follows the reference exactly: its thrust gives the reference's acceleration.
-fn reference_attitude(reference: &Reference) -> Quat {
+pub fn reference_attitude(reference: &Reference) -> Quat {
     let yaw = Quat::from_euler(Vec3::new(0.0, 0.0, reference.yaw));
     let up = reference.acceleration + Vec3::Z * law::GRAVITY;
     let up = yaw.to_matrix().apply_transposed(up * (1.0 / up.norm().max(1e-3)));

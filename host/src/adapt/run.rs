@@ -17,7 +17,7 @@ use crate::{files, gains_file};
 use super::adapter::Adapter;
 use super::config::Config;
 use super::discovery::Found;
-use super::flights::{Cut, Flight};
+use super::flights::Flight;
 use super::worlds::{Consistent, Verdict};
 
 /// Shorter pieces of flights are not looked at, s.
@@ -121,7 +121,6 @@ impl AdaptCmd {
         let trainer = training::load(&self.run, self.threads)?;
         let replayed = self.check_replay()?;
         let recording = log::transitions(&self.logs)?;
-        let cut = Cut::of(&trainer.task);
         let mut rounds: Vec<(GainTable, Vec<Flight>)> = Vec::new();
         for segment in &recording.segments {
             let Some(table) = segment.gains else { continue };
@@ -143,17 +142,7 @@ impl AdaptCmd {
         let present = *present;
         let flight = newest.iter().max_by_key(|f| f.steps.len()).context("no flight")?.clone();
         let theta = theta_of(&present.gains);
-        let origin = theta_of(&trainer.best_gains());
-        let mut adapter = Adapter::new(
-            config,
-            &trainer.skills,
-            trainer.critic.w(),
-            cut,
-            trainer.config.std,
-            theta,
-            self.seed,
-        );
-        adapter.origin = origin;
+        let mut adapter = Adapter::new(config, &trainer, theta, self.seed);
         let flights: usize = rounds.iter().map(|(_, f)| f.len()).sum();
         for (_, flights) in rounds {
             adapter.next_round();
@@ -182,8 +171,8 @@ impl AdaptCmd {
                 name: GAINS[i].name,
                 from: present.gains.to_array()[i],
                 to: new.to_array()[i],
-                gradient: found.value.gradient[i],
-                spread: found.value.spread[i],
+                gradient: found.step.gradient[i],
+                spread: found.step.gradient_spread[i],
             })
             .collect();
         gains.sort_by(|a, b| (b.to / b.from).ln().abs().total_cmp(&(a.to / a.from).ln().abs()));

@@ -2,12 +2,15 @@
 
 use steady_common::exploration::{Exploration, Explorer};
 use steady_common::gain_table::GainTable;
-use steady_common::law::{self, Memory};
+use steady_common::law::{self, Memory, Vehicle};
 use steady_common::order::Order;
 use steady_common::transition::{Flags, Transition as Record};
-use steady_common::{Action, State};
-use steady_sim::Params;
-use steady_sim::flight::{self, Summary, Task};
+use steady_common::{Action, Gains, State};
+use steady_sim::flight::{self, STEPS_PER_CONTROL, Summary, Task};
+use steady_sim::initial::Initial;
+use steady_sim::{Drone, Params};
+
+use super::flights::{Flight, Step};
 
 /// Height from which a drone counts as flying, m.
 const AIRBORNE_M: f32 = 0.05;
@@ -58,4 +61,54 @@ pub fn fly(
     };
     let summary = flight::fly_by(params, pilot, task, seed, |_| {});
     (records, summary)
+}
+
+/// A logged flight's references, flown again in a simulated world.
+#[derive(Clone, Debug)]
+pub struct Again {
+    /// What the drone saw and did.
+    pub flight: Flight,
+    /// Where it really was at each step.
+    pub truth: Vec<State>,
+}
+
+/// Flies the references of a flight again, from where it began, with noise on the action.
+#[must_use]
+pub fn again(
+    params: &Params,
+    logged: &[Step],
+    mut noise: impl FnMut(usize) -> Action,
+    gains: &Gains,
+    vehicle: &Vehicle,
+    seed: u64,
+) -> Again {
+    let mut drone = Drone::new(params, seed, 0);
+    let mut memory = Memory::default();
+    let mut last = Action::default();
+    if let Some(first) = logged.first() {
+        let mut initial = Initial::hovering(params, first.state.position);
+        initial.state.velocity = first.state.velocity;
+        drone.reset(params, &initial);
+        (memory, last) = (first.memory, first.last);
+    }
+    let mut flown = Again { flight: Flight::default(), truth: Vec::new() };
+    for (i, step) in logged.iter().enumerate() {
+        let state = *drone.perceived();
+        let before = memory;
+        let action = law::step(gains, vehicle, &state, &step.reference, &mut memory, step.dt_s).into_array();
+        let extra = noise(i).into_array();
+        let applied = Action::from_array(std::array::from_fn(|k| action[k] + extra[k]));
+        flown.truth.push(*drone.truth());
+        flown.flight.steps.push(Step { state, memory: before, last, applied, ..*step });
+        last = applied;
+        if flight::crashed(drone.truth(), &step.reference).is_some() {
+            flown.flight.crashed = true;
+            break;
+        }
+        let motors = applied.motors().thrust;
+        for _ in 0..STEPS_PER_CONTROL {
+            drone.step(params, motors);
+        }
+    }
+    flown
 }

@@ -4,14 +4,14 @@
 //! worlds whose flights resemble the logged one most are consistent with the data; a table that would
 //! crash or fly clearly worse there is not for the drone.
 
-use steady_common::law::{self, Memory, Vehicle};
-use steady_common::observation::{RewardWeights, reward};
-use steady_common::{Action, Gains};
-use steady_sim::flight::{STEPS_PER_CONTROL, crashed, params};
-use steady_sim::initial::Initial;
-use steady_sim::{Drone, Params, World};
+use steady_common::law::{self, Vehicle};
+use steady_common::observation::{REWARD_CONSTANT, RewardWeights, reward};
+use steady_common::{Action, Gains, State};
+use steady_sim::flight::params;
+use steady_sim::{Params, World};
 
-use super::flights::Flight;
+use super::flights::{Flight, Step};
+use super::simulated;
 
 /// Worlds that are drawn, and those of them that are kept.
 const DRAWN: u64 = 96;
@@ -57,9 +57,7 @@ impl Consistent {
     #[must_use]
     pub fn with(flight: &Flight, gains: &Gains, vehicle: &Vehicle, threads: usize) -> Self {
         let noise = noise(flight, gains, vehicle);
-        let logged = signature(
-            flight.steps.iter().take(MOST_STEPS).map(|s| (s.state, s.reference, s.applied.motors().thrust)),
-        );
+        let logged = signature(&flight.steps[..flight.steps.len().min(MOST_STEPS)]);
         let mut drawn: Vec<(u64, Option<Candidate>)> = (0..DRAWN).map(|seed| (seed, None)).collect();
         crate::train::env::parallel(threads, &mut drawn, |(seed, out)| {
             *out = params(&World::sample(*seed)).ok().map(|world| {
@@ -121,7 +119,7 @@ impl Consistent {
 
 /// The logged noise: what was done beside what the law asked for.
 fn noise(flight: &Flight, gains: &Gains, vehicle: &Vehicle) -> Vec<Action> {
-    let offset = |s: &super::flights::Step| {
+    let offset = |s: &Step| {
         let mut memory = s.memory;
         let action = law::step(gains, vehicle, &s.state, &s.reference, &mut memory, s.dt_s).into_array();
         let applied = s.applied.into_array();
@@ -139,44 +137,24 @@ fn fly(
     vehicle: &Vehicle,
     seed: u64,
 ) -> Flown {
-    let mut drone = Drone::new(world, seed, 0);
-    if let Some(first) = flight.steps.first() {
-        let mut initial = Initial::hovering(world, first.state.position);
-        initial.state.velocity = first.state.velocity;
-        drone.reset(world, &initial);
+    let logged = &flight.steps[..flight.steps.len().min(MOST_STEPS)];
+    let again = simulated::again(world, logged, |i| noise[i], gains, vehicle, seed);
+    let steps = &again.flight.steps;
+    let reward_of = |(step, truth): (&Step, &State)| {
+        f64::from(reward(&RewardWeights::PAPER, truth, &step.reference, &step.applied) - REWARD_CONSTANT)
+    };
+    Flown {
+        reward: steps.iter().zip(&again.truth).map(reward_of).sum::<f64>() / steps.len().max(1) as f64,
+        signature: signature(steps),
+        crashed: again.flight.crashed,
     }
-    let mut memory = flight.steps.first().map_or_else(Memory::default, |s| s.memory);
-    let mut seen = Vec::new();
-    let (mut total, mut lost) = (0.0, false);
-    for (step, noise) in flight.steps.iter().zip(noise).take(MOST_STEPS) {
-        let state = *drone.perceived();
-        let action = law::step(gains, vehicle, &state, &step.reference, &mut memory, step.dt_s).into_array();
-        let noise = noise.into_array();
-        let action = Action::from_array(std::array::from_fn(|i| action[i] + noise[i]));
-        let motors = action.motors().thrust;
-        total += f64::from(
-            reward(&RewardWeights::PAPER, drone.truth(), &step.reference, &action)
-                - steady_common::observation::REWARD_CONSTANT,
-        );
-        seen.push((state, step.reference, motors));
-        if crashed(drone.truth(), &step.reference).is_some() {
-            lost = true;
-            break;
-        }
-        for _ in 0..STEPS_PER_CONTROL {
-            drone.step(world, motors);
-        }
-    }
-    let n = seen.len().max(1) as f64;
-    Flown { signature: signature(seen.into_iter()), reward: total / n, crashed: lost }
 }
 
-fn signature(
-    steps: impl Iterator<Item = (steady_common::State, steady_common::Reference, [f32; 4])>,
-) -> [f64; SIGNATURE_LEN] {
+fn signature(steps: &[Step]) -> [f64; SIGNATURE_LEN] {
     let (mut n, mut sums, mut squares) = (0.0_f64, [0.0; 10], [0.0; 10]);
-    for (state, reference, motors) in steps {
-        let (e, w) = (state.position - reference.position, state.rates);
+    for step in steps {
+        let (e, w) = (step.state.position - step.reference.position, step.state.rates);
+        let motors = step.applied.motors().thrust;
         let values = [e.x, e.y, e.z, w.x, w.y, w.z, motors[0], motors[1], motors[2], motors[3]];
         n += 1.0;
         for ((sum, square), value) in sums.iter_mut().zip(&mut squares).zip(values.map(f64::from)) {

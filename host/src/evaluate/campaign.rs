@@ -13,12 +13,11 @@ use steady_sim::pilot::Pilot;
 
 use crate::adapt::adapter::{Adapter, Round};
 use crate::adapt::config::Config;
-use crate::adapt::flights::{Cut, Flight};
+use crate::adapt::flights::Flight;
 use crate::adapt::simulated;
 use crate::adapt::worlds::Consistent;
 use crate::train::oracle::{Theta, gains_of, theta_of};
 use crate::train::run as training;
-use crate::train::trainer::Trainer;
 
 use super::judge::{self, Use};
 
@@ -82,7 +81,8 @@ pub struct Learned {
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Discovered {
-    /// Squared error with the simulator's skills and the new ones, relative to the returns' spread.
+    /// Squared error of the next state with the simulator's skills and the new ones, relative to how far
+    /// the state moves.
     pub error_with: f32,
     /// The same with the simulator's skills alone.
     pub error_without: f32,
@@ -103,17 +103,15 @@ pub fn fly(run: &Path, mission: &Mission, config: &Config) -> Result<Campaign> {
         gains: trainer.best_gains(),
         ..GainTable::built_in()
     };
-    let mut adapter = adapter(&trainer, config, mission, theta_of(&table.gains));
+    let mut adapter = Adapter::new(config.clone(), &trainer, theta_of(&table.gains), mission.seed);
     let mut rounds = vec![mission.probe(&table, Learned::default())?];
-    let mut batches: Vec<Vec<Flight>> = Vec::new();
-    let mut last = None;
+    let mut discovery = None;
     for round in 0..mission.rounds {
         // Flights that do not divide evenly are flown early.
         let so_far = |r: usize| (r * mission.flights).div_ceil(mission.rounds);
         let (from, to) = (so_far(round), so_far(round + 1));
         let (flights, crashes) = mission.explore(&table, from..to);
         let newest = flights.iter().max_by_key(|f| f.steps.len()).cloned();
-        batches.push(flights.clone());
         adapter.add(flights);
         let learned = Learned { flights: to, crashes, ..Learned::default() };
         let learned = match newest {
@@ -122,7 +120,7 @@ pub fn fly(run: &Path, mission: &Mission, config: &Config) -> Result<Campaign> {
                 let before = adapter.theta;
                 let found = adapter.round(1.0);
                 let (theta, part, refused) = accepted(&before, &found.step.theta, &flight, &table);
-                last = Some((before, insight(&found)));
+                discovery = discovered(&found);
                 adapter.theta = theta;
                 let gains = if part > 0.0 { gains_of(&theta) } else { table.gains };
                 table = GainTable { sequence: table.sequence + 1, gains, ..table };
@@ -131,60 +129,17 @@ pub fn fly(run: &Path, mission: &Mission, config: &Config) -> Result<Campaign> {
         };
         rounds.push(mission.probe(&table, learned)?);
     }
-    let discovery = last.and_then(|(theta, with)| {
-        let correlation = with.correlation?;
-        let without = without_discovery(&trainer, config, mission, theta, batches)?;
-        let (error_with, error_without) = (with.error as f32, without as f32);
-        Some(Discovered { error_with, error_without, correlation: correlation as f32 })
-    });
     Ok(Campaign { gains: table.gains.to_array(), rounds, discovery })
 }
 
-fn adapter<'a>(trainer: &'a Trainer, config: &Config, mission: &Mission, theta: Theta) -> Adapter<'a> {
-    Adapter::new(
-        config.clone(),
-        &trainer.skills,
-        trainer.critic.w(),
-        Cut::of(&trainer.task),
-        mission.noise,
-        theta,
-        mission.seed,
-    )
-}
-
-/// What a round says of its predictions.
-struct Insight {
-    error: f64,
-    correlation: Option<f64>,
-}
-
-fn insight(round: &Round) -> Insight {
-    let errors = &round.value.held_out;
-    Insight {
-        error: errors.iter().sum::<f64>() / errors.len().max(1) as f64,
-        correlation: round.found.map(|found| found.correlation),
-    }
-}
-
-/// The same data and gains with the simulator's skills alone: the error of its predictions.
-fn without_discovery(
-    trainer: &Trainer,
-    config: &Config,
-    mission: &Mission,
-    theta: Theta,
-    batches: Vec<Vec<Flight>>,
-) -> Option<f64> {
-    let config = Config { discovery: false, ..config.clone() };
-    let mut adapter = adapter(trainer, &config, mission, theta);
-    let rounds = batches.len();
-    for (round, flights) in batches.into_iter().enumerate() {
-        adapter.add(flights);
-        if round + 1 < rounds {
-            adapter.next_round();
-        }
-    }
-    let error = insight(&adapter.round(1.0)).error;
-    error.is_finite().then_some(error)
+/// What a round says of its predictions, where there was discovery.
+fn discovered(round: &Round) -> Option<Discovered> {
+    let mean = |errors: &[f64]| (errors.iter().sum::<f64>() / errors.len().max(1) as f64) as f32;
+    Some(Discovered {
+        error_with: mean(&round.dynamics.held_out),
+        error_without: mean(&round.transfer.as_ref()?.held_out),
+        correlation: round.found?.correlation as f32,
+    })
 }
 
 /// As much of a step as the worlds that look like the data do not refuse, and what they said.

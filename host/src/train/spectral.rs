@@ -130,6 +130,14 @@ impl Skills {
         self.features + 2
     }
 
+    /// Of rows of φ at the mean action, the columns that tell states apart: u(s) where φ is u(s) ⊗ (1, a).
+    pub fn narrow_to_state(&self, phi: &Tensor) -> Tensor {
+        match self.form {
+            Form::Affine => phi.narrow(1, 0, self.features / (ACTION_LEN + 1)),
+            Form::Joint => phi.shallow_clone(),
+        }
+    }
+
     /// φ of normalised s and a, one row each.
     fn phi(&self, s: &Tensor, a: &Tensor) -> Tensor {
         match self.form {
