@@ -1,5 +1,7 @@
 //! Line charts as SVG and PNG.
 
+pub mod space;
+
 use std::path::{Path, PathBuf};
 use std::sync::Once;
 

@@ -6,6 +6,7 @@ use anyhow::{Context, Result};
 use steady_common::Vec3;
 use steady_sim::flight::{self, Sample, Task};
 
+use crate::plot::space::{PathInSpace, Space};
 use crate::plot::{Chart, Series};
 use crate::stats::mean_95;
 
@@ -18,9 +19,6 @@ use super::suite::{Controller, learned_on};
 const EVERY: usize = 5;
 /// More worlds than these are not drawn.
 const MOST_WORLDS: usize = 3;
-/// From where the view in space looks: turned by 30°, from 20° above.
-const TURN: (f64, f64) = (0.5, 0.866_025);
-const RISE: f64 = 0.342_020;
 
 /// The first flight of the first seed of a controller.
 type Trace = (&'static str, Vec<Sample>);
@@ -36,10 +34,13 @@ pub fn draw(bench: &Bench, results: &Results) -> Result<Vec<PathBuf>> {
     let mut pictures = Vec::new();
     for world in results.settings.worlds.iter().take(MOST_WORLDS) {
         for task in &results.settings.tasks {
-            let mut charts = flights(&traces(bench, world, *task)?, world, *task);
+            let stem = |name: &str| folder.join(format!("{world}-{}-{name}", task.name()));
+            let traces = traces(bench, world, *task)?;
+            pictures.extend(space(&traces, world, *task).save(&stem("3d"))?);
+            let mut charts = flights(&traces, world, *task);
             charts.extend(learning(results, world, *task));
             for (name, chart) in charts {
-                pictures.extend(chart.save(&folder.join(format!("{world}-{}-{name}", task.name())))?);
+                pictures.extend(chart.save(&stem(name))?);
             }
         }
     }
@@ -76,17 +77,6 @@ fn flights(traces: &[Trace], world: &str, task: Task) -> Vec<(&'static str, Char
     let above: Point = |s| (s.truth.position.x.into(), s.truth.position.y.into());
     let above_reference: Point = |s| (s.reference.position.x.into(), s.reference.position.y.into());
     let mut charts = vec![
-        (
-            "3d",
-            chart(
-                "In space",
-                "across (m), seen from 30° to the side",
-                "up (m), seen from 20° above",
-                |s| projected(s.truth.position),
-                Some(|s| projected(s.reference.position)),
-                true,
-            ),
-        ),
         ("roll", chart("Roll", "time (s)", "roll (deg)", |s| (s.time_s.into(), angles(s).0), None, false)),
         ("pitch", chart("Pitch", "time (s)", "pitch (deg)", |s| (s.time_s.into(), angles(s).1), None, false)),
     ];
@@ -115,18 +105,27 @@ fn lines(traces: &[Trace], point: Point, reference: Option<Point>) -> Vec<Series
         ..Series::default()
     };
     let mut series: Vec<Series> = traces.iter().map(|(name, samples)| line(name, samples, point)).collect();
-    // The longest flight has the whole of it.
-    let longest = traces.iter().map(|(_, samples)| samples).max_by_key(|samples| samples.len());
-    if let (Some(samples), Some(reference)) = (longest, reference) {
+    if let (Some(samples), Some(reference)) = (longest(traces), reference) {
         series.push(Series { is_reference: true, ..line("reference", samples, reference) });
     }
     series
 }
 
-fn projected(p: Vec3) -> (f64, f64) {
-    let [x, y, z] = [p.x, p.y, p.z].map(f64::from);
-    let (sin, cos) = TURN;
-    (cos * x - sin * y, z + RISE * (sin * x + cos * y))
+fn space(traces: &[Trace], world: &str, task: Task) -> Space {
+    let path = |name: &str, samples: &[Sample], place: fn(&Sample) -> Vec3, is_reference| PathInSpace {
+        name: name.to_owned(),
+        points: samples.iter().map(place).map(|p| [p.x, p.y, p.z].map(f64::from)).collect(),
+        is_reference,
+    };
+    let mut paths: Vec<PathInSpace> =
+        traces.iter().map(|(name, samples)| path(name, samples, |s| s.truth.position, false)).collect();
+    paths.extend(longest(traces).map(|samples| path("reference", samples, |s| s.reference.position, true)));
+    Space { title: format!("{}, world {world} (m)", task.name()), paths }
+}
+
+/// The longest flight has the whole of the reference.
+fn longest(traces: &[Trace]) -> Option<&[Sample]> {
+    traces.iter().map(|(_, samples)| &samples[..]).max_by_key(|samples| samples.len())
 }
 
 fn angles(s: &Sample) -> (f64, f64) {

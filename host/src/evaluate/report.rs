@@ -81,9 +81,10 @@ impl Report {
         writeln!(text, "# Evaluation\n")?;
         writeln!(
             text,
-            "{} seeds, preset `{}`; {} flights of learning in {} rounds with noise {:?} held {} steps; judged by {} \
+            "{} seed{}, preset `{}`; {} flights of learning in {} rounds with noise {:?} held {} steps; judged by {} \
              flights without noise that nothing was learned from. ± is the 95 % interval over seeds.",
             s.seeds.len(),
+            if s.seeds.len() == 1 { "" } else { "s" },
             plan.preset,
             plan.flights,
             plan.rounds,
