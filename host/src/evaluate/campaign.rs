@@ -77,12 +77,11 @@ pub struct Learned {
     pub cumulative_reward: Option<f32>,
 }
 
-/// Predictions on flights that were not fitted, with the same data and gains.
+/// Predictions of the next state on pieces of flights that were not fitted, with the same data and gains.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Discovered {
-    /// Squared error of the next state with the simulator's skills and the new ones, relative to how far
-    /// the state moves.
+    /// Squared error with the simulator's skills and the new ones, relative to how far the state moves.
     pub error_with: f32,
     /// The same with the simulator's skills alone.
     pub error_without: f32,
@@ -132,14 +131,15 @@ pub fn fly(run: &Path, mission: &Mission, config: &Config) -> Result<Campaign> {
     Ok(Campaign { gains: table.gains.to_array(), rounds, discovery })
 }
 
-/// What a round says of its predictions, where there was discovery.
+/// What discovery brought to a round's predictions, where there was discovery.
 fn discovered(round: &Round) -> Option<Discovered> {
     let mean = |errors: &[f64]| (errors.iter().sum::<f64>() / errors.len().max(1) as f64) as f32;
-    Some(Discovered {
+    let found = Discovered {
         error_with: mean(&round.dynamics.held_out),
         error_without: mean(&round.transfer.as_ref()?.held_out),
         correlation: round.found?.correlation as f32,
-    })
+    };
+    (found.error_with.is_finite() && found.error_without.is_finite()).then_some(found)
 }
 
 /// As much of a step as the worlds that look like the data do not refuse, and what they said.

@@ -44,7 +44,8 @@ pub struct Learning {
     pub crashes: usize,
     /// Rounds whose step was refused outright.
     pub refused: usize,
-    /// Squared error on flights that were not fitted, relative to the returns' spread, with the new skills.
+    /// Squared error of the next state on pieces of flights that were not fitted, relative to how far the state
+    /// moves, with the new skills.
     pub error_with_discovery: Option<Estimate>,
     /// The same with the simulator's skills alone, same flights and gains.
     pub error_without_discovery: Option<Estimate>,
@@ -182,8 +183,8 @@ impl Report {
         }
         writeln!(
             text,
-            "\n## Learning\n\nErrors are squared errors of predicted returns on flights that were not fitted, relative \
-             to the returns' spread, in the last round; with and without discovery on the same flights.\n"
+            "\n## Learning\n\nErrors are squared errors of the predicted next state on pieces of flights that were not fitted, \
+             relative to how far the state moves, in the last round; with and without discovery on the same flights.\n"
         )?;
         writeln!(
             text,

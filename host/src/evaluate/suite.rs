@@ -20,9 +20,9 @@ const VARIATIONS: [&str; 10] = [
     "lambda=0.01",
     "lambda=0.1",
     "lambda=1.0",
-    "features=20",
-    "features=60",
-    "features=120",
+    "features=65",
+    "features=130",
+    "features=260",
     "flights=1",
     "flights=5",
     "flights=20",
@@ -32,7 +32,7 @@ const VARIATIONS: [&str; 10] = [
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Suite {
-    /// The paper's table and figures, with five seeds: about 45 minutes on two cores.
+    /// The paper's table and figures, with five seeds.
     Paper,
     /// A short look with one seed.
     Quick,
@@ -202,7 +202,7 @@ impl Settings {
                 adapt: Vec::new(),
                 probes: 4,
                 judged: 20,
-                oracle_generations: 60,
+                oracle_generations: 120,
                 oracle_population: 24,
                 oracle_flights: 4,
             },
