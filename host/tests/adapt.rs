@@ -189,7 +189,7 @@ fn flights_in_a_world_with_a_gap_lead_to_better_gains() {
     let trainer = trained();
     let mut theta = theta_of(&Gains::nominal());
     let judged = |theta: &[f32; 24]| -> f32 {
-        let fly = |seed| {
+        let fly = |seed: u64| {
             let pilot = Pilot::mellinger(gains_of(theta), Vehicle::NOMINAL);
             flight::fly(&paper(), pilot, Task::TakeoffLand, 700 + seed, |_| {}).cumulative_reward
         };

@@ -140,7 +140,7 @@ impl<'a> Adapter<'a> {
             let regression = Regression::new(skills, &cuttings, &weights);
             regression.fit(&self.config.ridges, samples, rng)
         };
-        let mut rng = self.rng.clone();
+        let mut rng = self.rng;
         let dynamics = fit(&skills, self.config.bootstrap, &mut rng);
         let transfer = self.new.as_ref().map(|_| fit(&Both(self.old, None), 0, &mut rng));
         let step = self.improve(&skills, &cuttings, &dynamics, &std, scale * self.trust());

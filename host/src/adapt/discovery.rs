@@ -77,12 +77,12 @@ impl Discovery {
         let cpu = (Kind::Float, tch::Device::Cpu);
         let width = old.width() - 2;
         let first: Vec<i64> = (0..STATE_LEN).take(u as usize).map(|v| place(v) as i64).collect();
+        let linear = Tensor::eye(OBSERVATION_LEN as i64, cpu)
+            .index_select(1, &Tensor::from_slice(&first))
+            .constant_pad_nd([0, u - first.len() as i64]);
         Self {
             phi: Mlp::new(rng, OBSERVATION_LEN as i64, config.hidden, u, scale),
-            linear: Trainable::new(&[Tensor::eye(OBSERVATION_LEN as i64, cpu)
-                .index_select(1, &Tensor::from_slice(&first))
-                .constant_pad_nd([0, u - first.len() as i64])
-                * scale]),
+            linear: Trainable::new(&[linear * scale]),
             mu: Mlp::new(rng, OUTCOME.len() as i64, config.hidden, features, scale),
             head: Trainable::new(&[Tensor::zeros([width + features + 1, 1], cpu)]),
             observations: Normaliser::new(OBSERVATION_LEN as i64),
