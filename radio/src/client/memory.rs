@@ -1,0 +1,86 @@
+//! The drone's memories.
+
+use steady_common::crtp::memory::{self, MAX_READ};
+use steady_common::crtp::{Packet, errno};
+
+use super::{ASK, Client};
+use crate::error::{Error, Result};
+
+impl Client {
+    /// The first memory of a kind, and its size.
+    ///
+    /// # Errors
+    /// When nobody answers.
+    pub fn find_memory(&mut self, kind: memory::Kind) -> Result<Option<(u8, u32)>> {
+        let request = memory::Request::Count.encode();
+        let count =
+            self.ask("the number of memories", &request, ASK, |p| match memory::Reply::decode(p) {
+                Ok(memory::Reply::Count(count)) => Some(count),
+                _ => None,
+            })?;
+        for id in 0..count {
+            let request = memory::Request::Info(id).encode();
+            let (found, size) = self.ask("a memory", &request, ASK, |p| match memory::Reply::decode(p) {
+                Ok(memory::Reply::Info { id: i, kind, size, .. }) if i == id => Some((kind, size)),
+                _ => None,
+            })?;
+            if found == kind as u8 {
+                return Ok(Some((id, size)));
+            }
+        }
+        Ok(None)
+    }
+
+    /// Parts of a memory: offset and length each.
+    ///
+    /// # Errors
+    /// When nobody answers, or the drone cannot read there.
+    pub fn read_memory(
+        &mut self,
+        id: u8,
+        parts: &[(u32, usize)],
+        progress: &mut dyn FnMut(usize, usize),
+    ) -> Result<Vec<Vec<u8>>> {
+        let mut chunks: Vec<(u32, u8)> = Vec::new();
+        for &(start, length) in parts {
+            for offset in (0..length).step_by(MAX_READ) {
+                let size = u8::try_from((length - offset).min(MAX_READ)).unwrap_or(u8::MAX);
+                chunks.push((start + u32::try_from(offset).unwrap_or(u32::MAX), size));
+            }
+        }
+        let index: std::collections::HashMap<u32, usize> =
+            chunks.iter().enumerate().map(|(n, (address, _))| (*address, n)).collect();
+        let request = |n: usize| {
+            let (address, length) = chunks.get(n).copied().unwrap_or_default();
+            memory::Request::Read { id, address, length }.encode()
+        };
+        let accept = |p: &Packet| match memory::Reply::decode(p) {
+            Ok(memory::Reply::Read { id: i, address, data }) if i == id => {
+                let n = *index.get(&address)?;
+                let wanted = usize::from(chunks.get(n)?.1);
+                match data {
+                    Ok(data) if data.bytes().len() == wanted => Some((n, Ok(data))),
+                    Ok(_) => None,
+                    Err(code) => Some((n, Err(code))),
+                }
+            }
+            _ => None,
+        };
+        let total = chunks.len();
+        let answers = self.ask_many("a memory", total, request, accept, &mut |done| progress(done, total))?;
+        let mut answers = answers.into_iter();
+        parts
+            .iter()
+            .map(|&(start, length)| {
+                let mut bytes = Vec::with_capacity(length);
+                for _ in 0..length.div_ceil(MAX_READ) {
+                    let data = answers.next().unwrap_or(Err(errno::EIO)).map_err(|code| {
+                        Error::nonsense(format!("memory {id} at {start:#x}"), format!("error {code}"))
+                    })?;
+                    bytes.extend(data.bytes());
+                }
+                Ok(bytes)
+            })
+            .collect()
+    }
+}
