@@ -1,0 +1,151 @@
+//! What the core does to the board: blocks of code that run, loads and stores.
+
+use super::registers::part;
+use super::schedule::Slot;
+use super::wiring::{I2C1_DR, I2C3_DR, SPI1_DR, USART6_DR};
+use super::{Board, Stop};
+use crate::cortex::cost::BRANCH_REFILL;
+use crate::cortex::map;
+use crate::cortex::unicorn::{Bus, Masks, Memory};
+
+impl Board {
+    /// Charges cycles that no block accounts for.
+    pub fn charge(&mut self, cycles: u64) {
+        self.effort.cycles += cycles;
+        self.now += cycles * self.scale / 2;
+    }
+
+    /// Charges the block that has run, and forgets it.
+    #[inline]
+    pub fn settle(&mut self, next: Option<u32>) {
+        let Some((cost, end)) = self.running.take() else { return };
+        let mut cycles = u64::from(cost.cycles);
+        if next.is_some_and(|next| next != end) {
+            cycles += BRANCH_REFILL;
+        }
+        self.event |= cost.sends_event;
+        self.effort.instructions += u64::from(cost.instructions);
+        if let Some(profile) = &mut self.profile
+            && let Some(entry) = profile.get_mut((self.block_address.wrapping_sub(map::FLASH) / 2) as usize)
+        {
+            entry.0 += u64::from(cost.instructions);
+            entry.1 += cycles;
+        }
+        if !self.meters.is_idle() {
+            self.meters.charge(self.nvic.depth(), u64::from(cost.instructions), cycles);
+        }
+        self.charge(cycles);
+    }
+
+    /// Something is due or pending: true when the core must stop for it.
+    #[cold]
+    fn interrupts(&mut self, memory: &mut Memory<'_>, masks: &dyn Fn() -> Masks) -> bool {
+        if self.now >= self.deadline {
+            self.events(memory);
+        }
+        if self.stop.is_some() || self.now >= self.due[Slot::Limit as usize] {
+            return true;
+        }
+        self.nvic.wants() && {
+            let masks = masks();
+            self.nvic.next(masks.primask, masks.basepri, masks.faultmask).is_some()
+        }
+    }
+
+    fn refuse(&mut self, stop: Stop) {
+        self.stop.get_or_insert(stop);
+    }
+}
+
+impl Bus for Board {
+    #[inline]
+    fn block(&mut self, memory: &mut Memory<'_>, address: u32, size: u32, masks: &dyn Fn() -> Masks) -> bool {
+        self.settle(Some(address));
+        if (self.now >= self.deadline || self.nvic.wants()) && self.interrupts(memory, masks) {
+            return true;
+        }
+        let cost = if address >= map::SRAM {
+            self.ram_costs.get(memory.sram, address, size)
+        } else {
+            self.costs.get(memory.flash, address, size)
+        };
+        if cost.uses_fpu && !self.system.has_fpu() {
+            self.refuse(Stop::FpuOff);
+            return true;
+        }
+        if !self.meters.is_idle() {
+            self.meters.block(address, self.nvic.depth());
+        }
+        if cost.function > 0 {
+            self.meters.enter(usize::from(cost.function) - 1, masks().link & !1, self.nvic.depth());
+        }
+        self.block_address = address;
+        self.running = Some((cost, address.wrapping_add(size)));
+        false
+    }
+
+    fn read(&mut self, memory: &mut Memory<'_>, address: u32, size: u32) -> u32 {
+        let value = match address {
+            0x2200_0000..=0x23FF_FFFF => {
+                let bit = (address - 0x2200_0000) / 4;
+                memory.sram.get(bit as usize / 8).map(|byte| u32::from(byte >> (bit % 8) & 1))
+            }
+            0x4200_0000..=0x43FF_FFFF => {
+                let bit = (address - 0x4200_0000) / 4;
+                let target = 0x4000_0000 + bit / 8;
+                self.register(memory, target & !3).map(|word| word >> (bit % 32) & 1)
+            }
+            0xE000_0000.. => self.core_register(address, size),
+            _ if !self.rcc.has_clock(address) => {
+                self.unclocked.insert(self.block_address, address);
+                Some(0)
+            }
+            _ => self.register(memory, address & !3).map(|word| part(word, address, size)),
+        };
+        value.unwrap_or_else(|| {
+            self.refuse(Stop::Unmodelled { address, is_write: false });
+            0
+        })
+    }
+
+    fn write(&mut self, memory: &mut Memory<'_>, address: u32, size: u32, value: u32) {
+        let done = match address {
+            0x2200_0000..=0x23FF_FFFF => {
+                let bit = (address - 0x2200_0000) / 4;
+                memory.sram.get_mut(bit as usize / 8).map(|byte| {
+                    *byte = *byte & !(1 << (bit % 8)) | ((value & 1) as u8) << (bit % 8);
+                })
+            }
+            0x4200_0000..=0x43FF_FFFF => {
+                let bit = (address - 0x4200_0000) / 4;
+                let target = (0x4000_0000 + bit / 8) & !3;
+                self.register(memory, target).and_then(|word| {
+                    let word = word & !(1 << (bit % 32)) | (value & 1) << (bit % 32);
+                    self.set_register(memory, target, word)
+                })
+            }
+            0xE000_0000.. => self.set_core_register(address, size, value),
+            _ if !self.rcc.has_clock(address) => {
+                self.unclocked.insert(self.block_address, address);
+                Some(())
+            }
+            // Narrow stores into the data registers of the serial ports go as they are; elsewhere
+            // the other bytes of the word keep their value.
+            _ if size == 4 || matches!(address, USART6_DR | SPI1_DR | I2C1_DR | I2C3_DR) => {
+                self.set_register(memory, address & !3, value)
+            }
+            _ => self.register(memory, address & !3).and_then(|word| {
+                let shift = 8 * (address & 3);
+                let mask = if size == 1 { 0xFF } else { 0xFFFF } << shift;
+                self.set_register(memory, address & !3, word & !mask | value << shift & mask)
+            }),
+        };
+        if done.is_none() {
+            self.refuse(Stop::Unmodelled { address, is_write: true });
+        }
+    }
+
+    fn must_stop(&self) -> bool {
+        self.stop.is_some()
+    }
+}

@@ -1,0 +1,187 @@
+//! Wires: which pin and register belongs to what, and what a change in one part means for the others.
+
+use super::schedule::{SLOTS, Slot};
+use super::{Board, Stop, TICKS_PER_S};
+use crate::chip::dma::{Dma, Wire};
+use crate::chip::gpio::Pin;
+use crate::chip::i2c::I2c;
+use crate::cortex::unicorn::Memory;
+
+/// Interrupts of TIM2 to TIM7.
+const TIMER_INTERRUPTS: [u8; 6] = [28, 29, 30, 50, 54, 55];
+pub(super) const USART6_DR: u32 = 0x4001_1404;
+pub(super) const SPI1_DR: u32 = 0x4001_300C;
+pub(super) const I2C1_DR: u32 = 0x4000_5410;
+pub(super) const I2C3_DR: u32 = 0x4000_5C10;
+const TIM3_CCR2: u32 = 0x4000_0438;
+/// The LED ring's data line: TIM3 channel 2.
+const RING_DATA: Pin = Pin(1, 5);
+/// Gyroscope's data ready.
+pub(super) const DATA_READY: Pin = Pin(2, 14);
+/// The radio processor's flow control.
+pub(super) const FLOW: Pin = Pin(0, 4);
+/// The buses' wires.
+pub(super) const SENSOR_SCL: Pin = Pin(0, 8);
+pub(super) const SENSOR_SDA: Pin = Pin(2, 9);
+pub(super) const DECK_SCL: Pin = Pin(1, 6);
+pub(super) const DECK_SDA: Pin = Pin(1, 7);
+/// The card's chip select.
+const CARD_SELECT: Pin = Pin(2, 12);
+/// Motors M1 to M4: pin, alternate function, index of the timer, channel.
+pub(super) const MOTORS: [(Pin, u8, usize, usize); 4] =
+    [(Pin(0, 1), 1, 0, 2), (Pin(1, 11), 1, 0, 4), (Pin(0, 15), 1, 0, 1), (Pin(1, 9), 2, 2, 4)];
+
+impl Board {
+    pub(super) fn wake_receiver(&mut self) {
+        if self.due[Slot::UsartRx as usize] == u64::MAX && self.nrf.has_bytes() {
+            self.set_due(Slot::UsartRx, self.now + self.usart.frame_ticks());
+        }
+    }
+
+    /// What the radio processor wants of the chip's pins.
+    pub(super) fn apply_nrf(&mut self) {
+        let flow = self.nrf.is_flow_stopped(self.now);
+        if self.gpio.level(FLOW) != flow {
+            self.gpio.drive(FLOW, flow);
+            self.after_gpio();
+        }
+        if let Some(stop) = self.nrf.take_request() {
+            self.stop = Some(stop);
+        }
+        let next = self.nrf.due(self.now);
+        self.set_due(Slot::Nrf, next);
+        self.wake_receiver();
+    }
+
+    pub(super) fn after_gpio(&mut self) {
+        for (irq, level) in self.gpio.interrupts() {
+            self.nvic.set_line(irq, level);
+        }
+        let selected = !self.gpio.level(CARD_SELECT) && self.gpio.is_output(CARD_SELECT);
+        if self.card_selected && !selected {
+            self.card.deselect();
+        }
+        self.card_selected = selected;
+    }
+
+    pub(super) fn after_timer(&mut self, index: usize) {
+        let timer = &self.timers[index];
+        let (due, level) = (timer.due(), timer.interrupt());
+        self.nvic.set_line(TIMER_INTERRUPTS[index], level);
+        self.set_due(SLOTS[Slot::Timer0 as usize + index], due);
+    }
+
+    fn after_dma(&mut self, controller: usize) {
+        for (irq, level) in self.dma.interrupts(controller) {
+            self.nvic.set_line(irq, level);
+        }
+        if let Some(misuse) = self.dma.misuse.take() {
+            self.stop = Some(Stop::Dma(misuse));
+        }
+    }
+
+    pub(super) fn after_usart(&mut self, memory: &mut Memory<'_>) {
+        while self.usart.wants_byte()
+            && let Some(byte) = self.dma.take(Wire::Usart6Tx, USART6_DR, memory)
+        {
+            self.usart.put(byte, self.now);
+        }
+        self.nvic.set_line(71, self.usart.interrupt());
+        self.set_due(Slot::Usart, self.usart.due());
+        self.after_dma(1);
+    }
+
+    pub(super) fn after_spi(&mut self, memory: &mut Memory<'_>) {
+        while self.spi.wants_byte()
+            && let Some(byte) = self.dma.take(Wire::Spi1Tx, SPI1_DR, memory)
+        {
+            self.spi.put(byte, self.now);
+        }
+        self.nvic.set_line(35, self.spi.interrupt());
+        self.set_due(Slot::Spi, self.spi.due());
+        self.after_dma(1);
+    }
+
+    pub(super) fn after_i2c1(&mut self, memory: &mut Memory<'_>) {
+        serve_i2c(&mut self.i2c1, &mut self.dma, [Wire::I2c1Rx, Wire::I2c1Tx], I2C1_DR, memory, self.now);
+        let (event, error) = self.i2c1.interrupts();
+        self.nvic.set_line(31, event);
+        self.nvic.set_line(32, error);
+        self.set_due(Slot::I2c1, self.i2c1.due());
+        self.after_dma(0);
+    }
+
+    pub(super) fn after_i2c3(&mut self, memory: &mut Memory<'_>) {
+        serve_i2c(&mut self.i2c3, &mut self.dma, [Wire::I2c3Rx, Wire::I2c3Tx], I2C3_DR, memory, self.now);
+        let (event, error) = self.i2c3.interrupts();
+        self.nvic.set_line(72, event);
+        self.nvic.set_line(73, error);
+        self.set_due(Slot::I2c3, self.i2c3.due());
+        self.after_dma(0);
+    }
+
+    /// The timer's DMA feeds the LED ring. That a picture takes a third of a millisecond is not
+    /// modelled: all of its pulses come at once.
+    pub(super) fn serve_ring(&mut self, memory: &Memory<'_>) {
+        let timer = &self.timers[1];
+        let is_wired = self.gpio.alternate(RING_DATA) == Some(2);
+        if !timer.asks_dma(3) || !is_wired {
+            return;
+        }
+        while let Some(counts) = self.dma.take_half(Wire::Tim3Compare3, TIM3_CCR2, memory) {
+            self.ring.pulse(u64::from(counts) * 1_000_000_000 / self.timers[1].clock_hz);
+        }
+        self.after_dma(0);
+    }
+
+    pub(super) fn after_rcc(&mut self) {
+        let core = self.rcc.core_hz().max(1);
+        self.scale = (2 * TICKS_PER_S / core).max(2);
+        let (apb1, apb1_timers) = self.rcc.apb1_hz();
+        for (index, timer) in self.timers.iter_mut().enumerate() {
+            if timer.clock_hz != apb1_timers {
+                timer.sync(self.now);
+                timer.clock_hz = apb1_timers;
+                let due = timer.due();
+                self.due[Slot::Timer0 as usize + index] = due;
+            }
+        }
+        (self.i2c1.clock_hz, self.i2c3.clock_hz) = (apb1, apb1);
+        (self.usart.clock_hz, self.spi.clock_hz) = (self.rcc.apb2_hz(), self.rcc.apb2_hz());
+        // Peripherals held in reset lose their state.
+        for (bit, port) in [(21, &mut self.i2c1), (23, &mut self.i2c3)] {
+            if self.rcc.is_set(0x20, bit) {
+                port.reset();
+            }
+        }
+        if self.rcc.is_set(0x24, 5) {
+            self.usart.reset();
+        }
+        if self.rcc.is_set(0x24, 12) {
+            self.spi.reset();
+        }
+    }
+}
+
+/// DMA for an I²C port in both directions.
+fn serve_i2c(
+    port: &mut I2c,
+    dma: &mut Dma,
+    [rx, tx]: [Wire; 2],
+    register: u32,
+    memory: &mut Memory<'_>,
+    now: u64,
+) {
+    while let Some(byte) = port.has_byte() {
+        if !dma.give(rx, register, byte, memory) {
+            break;
+        }
+        port.fetch(now);
+    }
+    while port.wants_byte() {
+        match dma.take(tx, register, memory) {
+            Some(byte) => port.put(byte, now),
+            None => break,
+        }
+    }
+}
