@@ -7,6 +7,8 @@ use clap::Args;
 use serde::Serialize;
 use steady_common::GainTable;
 use steady_common::gains::{GAIN_COUNT, GAINS};
+use steady_sim::World;
+use steady_sim::flight::params;
 
 use crate::log::replay::replay;
 use crate::log::{self, Log};
@@ -14,10 +16,11 @@ use crate::train::oracle::theta_of;
 use crate::train::run as training;
 use crate::{files, gains_file};
 
-use super::adapter::Adapter;
+use super::adapter::{Adapter, Round};
 use super::config::Config;
 use super::discovery::Found;
-use super::flights::Flight;
+use super::flights::{Cut, Flight};
+use super::simulated;
 use super::worlds::{Consistent, Verdict};
 
 /// Shorter pieces of flights are not looked at, s.
@@ -69,6 +72,11 @@ pub struct Report {
     pub error_simulator: f64,
     /// The same with the fitted weights.
     pub error_fitted: f64,
+    /// Squared error of the next state on pieces of flights that were not fitted, relative to how far the state
+    /// moves: by the simulator that the run was trained in, by its skills alone, and by all skills.
+    pub prediction: Prediction,
+    /// What the change is believed to bring.
+    pub improvement: Improvement,
     /// Part of the allowed step that was taken; 0 when the worlds refused every one.
     pub step: f32,
     /// KL divergence from the present policy, per transition.
@@ -81,6 +89,53 @@ pub struct Report {
     pub gains: Vec<Change>,
 }
 
+/// How well the next state is predicted.
+#[derive(Clone, Copy, Debug, Serialize)]
+pub struct Prediction {
+    /// By the simulator itself, P°.
+    pub simulator: f64,
+    /// With the simulator's skills alone.
+    pub transfer: f64,
+    /// With the new skills too, where there are any.
+    pub discovery: Option<f64>,
+    /// How much of the error discovery takes away, and half the width of its 95 % interval over pieces.
+    pub explained: Option<(f64, f64)>,
+}
+
+impl Prediction {
+    fn of(simulator: f64, round: &Round) -> Self {
+        let mean = |v: &[f64]| v.iter().sum::<f64>() / v.len().max(1) as f64;
+        match &round.transfer {
+            None => {
+                Self { simulator, transfer: mean(&round.dynamics.held_out), discovery: None, explained: None }
+            }
+            Some(transfer) => {
+                let pairs = transfer.held_out.iter().zip(&round.dynamics.held_out);
+                let less: Vec<f64> = pairs.map(|(without, with)| without - with).collect();
+                let (n, m) = (less.len().max(2) as f64, mean(&less));
+                let deviation = (less.iter().map(|d| (d - m).powi(2)).sum::<f64>() / (n - 1.0)).sqrt();
+                Self {
+                    simulator,
+                    transfer: mean(&transfer.held_out),
+                    discovery: Some(mean(&round.dynamics.held_out)),
+                    explained: Some((m, 1.96 * deviation / n.sqrt())),
+                }
+            }
+        }
+    }
+}
+
+/// What a change is believed to bring to a flight's cumulative reward.
+#[derive(Clone, Copy, Debug, Serialize)]
+pub struct Improvement {
+    /// Reward of a flight with the present gains, without its constant.
+    pub present: f64,
+    /// How much more the proposed gains bring.
+    pub predicted: f64,
+    /// Standard deviation of that over bootstrap samples.
+    pub spread: f64,
+}
+
 /// How a gain changed.
 #[derive(Clone, Debug, Serialize)]
 pub struct Change {
@@ -90,9 +145,9 @@ pub struct Change {
     pub from: f32,
     /// Its value in the new one.
     pub to: f32,
-    /// ∂J/∂ ln k per transition.
+    /// ∂R/∂ ln k, with R a flight's reward.
     pub gradient: f64,
-    /// Its standard deviation over flights.
+    /// Its standard deviation over bootstrap samples.
     pub spread: f64,
 }
 
@@ -148,6 +203,9 @@ impl AdaptCmd {
             adapter.next_round();
             adapter.add(flights);
         }
+        let simulator = params(&World::load(&trainer.config.world)?)?;
+        let length = Cut::of(&trainer.task).steps_per_transition(&adapter.flights);
+        let gap = simulated::prediction_error(&simulator, &adapter.flights, length);
         let found = adapter.round(1.0);
         let worlds = Consistent::with(&flight, &present.gains, &present.vehicle, self.threads);
         let (mut part, mut verdict, mut new) = (0.0, None, present.gains);
@@ -183,6 +241,12 @@ impl AdaptCmd {
             discovery: found.found,
             error_simulator: mean(&found.value.prior_error),
             error_fitted: mean(&found.value.held_out),
+            prediction: Prediction::of(gap, &found),
+            improvement: Improvement {
+                present: found.step.present,
+                predicted: found.step.gain,
+                spread: found.step.spread,
+            },
             step: part,
             divergence: found.step.divergence * f64::from(part * part),
             worlds: worlds.seeds(),
@@ -217,6 +281,15 @@ impl Report {
             "{} flights, {} control steps, {} replayed bit for bit",
             self.flights, self.steps, self.replayed
         );
+        let Prediction { simulator, transfer, discovery, explained } = self.prediction;
+        print!(
+            "squared error of the next state on pieces that were not fitted, relative to how far it moves: {simulator:.3} \
+             by the simulator, {transfer:.3} with its skills"
+        );
+        if let (Some(error), Some((less, half))) = (discovery, explained) {
+            print!(", {error:.3} with the new ones (less by {less:.3} ± {half:.3})");
+        }
+        println!();
         println!(
             "squared TD error on flights that were not fitted, relative to the returns' spread: {:.3} with the \
              simulator's weights, {:.3} fitted",
@@ -242,11 +315,15 @@ impl Report {
             ),
             None => {}
         }
+        let Improvement { present, predicted, spread } = self.improvement;
+        println!(
+            "reward of a flight: {present:.0} now; the whole step is believed to bring {predicted:+.0} ± {spread:.0}"
+        );
         println!("{:<14} {:>10} {:>10} {:>8}  gradient", "gain", "from", "to", "change");
         for c in self.gains.iter().take(8) {
             let change = 100.0 * (c.to / c.from - 1.0);
             println!(
-                "{:<14} {:>10.4} {:>10.4} {change:>+7.0}%  {:+.3} ± {:.3}",
+                "{:<14} {:>10.4} {:>10.4} {change:>+7.0}%  {:+.0} ± {:.0}",
                 c.name, c.from, c.to, c.gradient, c.spread
             );
         }

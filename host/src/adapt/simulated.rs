@@ -10,6 +10,7 @@ use steady_sim::flight::{self, STEPS_PER_CONTROL, Summary, Task};
 use steady_sim::initial::Initial;
 use steady_sim::{Drone, Params};
 
+use super::dynamics::BODY_LEN;
 use super::flights::{Flight, Step};
 
 /// Height from which a drone counts as flying, m.
@@ -111,4 +112,36 @@ pub fn again(
         }
     }
     flown
+}
+
+/// How badly a simulator predicts flights: the mean squared error of where the body is a transition of `length`
+/// control steps later, with the logged actions, relative to how far it moves. This is P° alone, and the
+/// gap between it and what was flown.
+#[must_use]
+pub fn prediction_error(params: &Params, flights: &[Flight], length: usize) -> f64 {
+    let (mut missed, mut moved) = ([0.0_f64; BODY_LEN], [0.0_f64; BODY_LEN]);
+    for steps in flights.iter().flat_map(|f| f.steps.windows(length + 1).step_by(length)) {
+        let [first, .., last] = steps else { continue };
+        let thrust = first.last.motors().thrust;
+        let hover = (thrust.iter().sum::<f32>() / 4.0).max(1e-3);
+        let mut drone = Drone::new(params, 0, 0);
+        let rpm = thrust.map(|t| params.hover_rpm() * (t.max(0.0) / hover).sqrt());
+        drone.reset(params, &Initial { state: first.state, rpm, last_attitude: None });
+        for step in &steps[..length] {
+            for _ in 0..STEPS_PER_CONTROL {
+                drone.step(params, step.applied.motors().thrust);
+            }
+        }
+        let (from, to, predicted) = (body(&first.state), body(&last.state), body(drone.truth()));
+        for v in 0..BODY_LEN {
+            missed[v] += f64::from(predicted[v] - to[v]).powi(2);
+            moved[v] += f64::from(to[v] - from[v]).powi(2);
+        }
+    }
+    missed.iter().zip(moved).map(|(miss, move_)| miss / move_.max(1e-18)).sum::<f64>() / BODY_LEN as f64
+}
+
+fn body(state: &State) -> [f32; BODY_LEN] {
+    let (p, r, v, w) = (state.position, state.attitude.to_euler(), state.velocity, state.rates);
+    [p.x, p.y, p.z, r.x, r.y, r.z, v.x, v.y, v.z, w.x, w.y, w.z]
 }

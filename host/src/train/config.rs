@@ -92,8 +92,6 @@ pub struct Config {
     pub evaluator: Evaluator,
     /// λ of the returns: 1 are those that were flown, less trusts the value on the way more.
     pub lambda: f32,
-    /// Whether the policy's own directions (∂a/∂θ)ᵀa stand beside φ where w is fitted.
-    pub directions: bool,
     /// Newest transitions that LSTD looks at.
     pub window: usize,
     /// Ridge of the least squares, relative to the features' mean square.

@@ -1,7 +1,5 @@
 //! Monte-Carlo returns of collected episodes, and what the critic's weights are fitted to.
 
-use steady_common::Gains;
-use steady_common::gains::GAIN_COUNT;
 use steady_common::observation::OBSERVATION_LEN;
 use tch::{Kind, Tensor, no_grad};
 
@@ -100,24 +98,6 @@ impl Rows {
         Self { phi, ends, r, returns }
     }
 
-    /// With the policy's own directions (∂a/∂θ)ᵀa behind φ, for a collection flown with `gains`. With them
-    /// among the columns, what φ cannot say of an action's worth does not bias the gains' gradient
-    /// (compatible features, Sutton et al. 2000). After a transition the mean action follows: zeros.
-    #[must_use]
-    pub fn with_directions(self, collection: &Collection, gains: &Gains) -> Self {
-        let own = directions(collection, gains);
-        let (phi, ends) =
-            (Tensor::cat(&[&self.phi, &own], 1), Tensor::cat(&[&self.ends, &own.zeros_like()], 1));
-        Self { phi, ends, ..self }
-    }
-
-    /// The first `width` columns alone.
-    #[must_use]
-    pub fn narrowed(self, width: i64) -> Self {
-        let (phi, ends) = (self.phi.narrow(1, 0, width), self.ends.narrow(1, 0, width));
-        Self { phi, ends, ..self }
-    }
-
     /// The rows of every other pair of episodes that have `lookahead` more behind them, or a crash.
     #[must_use]
     pub fn of(&self, collection: &Collection, parity: u32, lookahead: usize) -> Self {
@@ -131,22 +111,6 @@ impl Rows {
         let pick = |t: &Tensor| t.index_select(0, &rows);
         Self { phi: pick(&self.phi), ends: pick(&self.ends), r: pick(&self.r), returns: Returns::default() }
     }
-}
-
-/// (∂a/∂θ)ᵀa of every transition, with θ the log-ratios of `gains`.
-fn directions(collection: &Collection, gains: &Gains) -> Tensor {
-    let gains = gains.to_array();
-    let values: Vec<f32> = collection
-        .transitions
-        .iter()
-        .zip(&collection.jacobians)
-        .flat_map(|(t, jacobian)| {
-            std::array::from_fn::<f32, GAIN_COUNT, _>(|i| {
-                gains[i] * jacobian.iter().zip(t.offset).map(|(row, a)| row[i] * a).sum::<f32>()
-            })
-        })
-        .collect();
-    Tensor::from_slice(&values).view([-1, GAIN_COUNT as i64])
 }
 
 /// The λ-returns' flown parts; `ends`, rows of φ after each transition, become the known parts.

@@ -100,8 +100,6 @@ pub struct Trainer {
     threads: usize,
     round: usize,
     best: (Theta, f64),
-    /// Weights of the policy's own directions beside w.
-    own: [f32; GAIN_COUNT],
     /// ∂J/∂θ of the latest round, per transition.
     pub gradient: [f32; GAIN_COUNT],
 }
@@ -133,7 +131,6 @@ impl Trainer {
             threads,
             round: 0,
             best,
-            own: [0.0; GAIN_COUNT],
             gradient: [0.0; GAIN_COUNT],
         })
     }
@@ -256,25 +253,14 @@ impl Trainer {
 
     /// Finds w for the present gains; returns R² of Q on held-out episodes' returns.
     fn evaluate_policy(&mut self, collection: &Collection) -> f64 {
-        let mut rows = Rows::new(&self.skills, collection, self.config.lambda);
-        self.own = [0.0; GAIN_COUNT];
+        let rows = Rows::new(&self.skills, collection, self.config.lambda);
         match self.config.evaluator {
             Evaluator::Returns => {
-                if self.config.directions {
-                    rows = rows.with_directions(collection, &self.actor.gains());
-                }
                 let fit = |parity| {
                     let Rows { phi, ends, r, .. } = rows.of(collection, parity, self.config.lookahead);
                     critic::lstd(&phi, &ends, &r, self.config.ridge)
                 };
-                let twins = no_grad(|| Tensor::cat(&[fit(0), fit(1)], 1));
-                let width = self.skills.width();
-                self.critic.set(&twins.narrow(0, 0, width));
-                if self.config.directions {
-                    let own = twins.narrow(0, width, GAIN_COUNT as i64).mean_dim(1, false, Kind::Float);
-                    own.copy_data(&mut self.own, GAIN_COUNT);
-                }
-                rows = rows.narrowed(width);
+                self.critic.set(&no_grad(|| Tensor::cat(&[fit(0), fit(1)], 1)));
             }
             Evaluator::Lstd => self.fit_transitions(),
             Evaluator::Gradient => {}
@@ -312,7 +298,6 @@ impl Trainer {
         let batch = self.replay.batch(&places);
         let none = batch.a.zeros_like();
         let dq_da = actor::action_gradient(&self.skills, &self.critic, twins, &batch.s, &none);
-        let dq_da = dq_da + self.own_slopes(collection, &gains);
         self.gradient = actor::gain_gradient(&dq_da, &collection.jacobians, &gains);
         let left = 1.0 - self.round as f32 / self.config.rounds as f32;
         self.actor.climb(&self.gradient, self.config.step * (0.1 + 0.9 * left), self.config.momentum);
@@ -328,18 +313,6 @@ impl Trainer {
             &mut self.rng,
             self.config.std_rate,
         )
-    }
-
-    /// ∂/∂a of what the policy's own directions add to Q: (∂a/∂θ) times their weights.
-    fn own_slopes(&self, collection: &Collection, gains: &Gains) -> Tensor {
-        let weights: Vec<f32> = self.own.iter().zip(gains.to_array()).map(|(w, k)| w * k).collect();
-        let slopes: Vec<f32> = collection
-            .jacobians
-            .iter()
-            .flatten()
-            .map(|row| row.iter().zip(&weights).map(|(j, w)| j * w).sum::<f32>())
-            .collect();
-        Tensor::from_slice(&slopes).view([-1, 4])
     }
 
     fn evaluate(&mut self) -> Option<f64> {
