@@ -199,6 +199,18 @@ fn a_comparison_is_the_same_however_often_it_was_killed() {
     assert!(again.to_string().contains("--resume"));
     let other = Comparison::new(settings(3), 4, 2, Origin::default());
     assert!(compare(folder.path(), other, true, &drone, &teachers, 2).is_err());
+
+    let path = folder.path().join("compare.json");
+    let good: Value = serde_json::from_slice(&fs::read(&path).unwrap()).unwrap();
+    for (place, value) in
+        [("format", json!(7)), ("seeds", json!(0)), ("flights", json!(1e9)), ("x", json!(1))]
+    {
+        let mut bad = good.clone();
+        bad[place] = value;
+        fs::write(&path, bad.to_string()).unwrap();
+        let error = format!("{:#}", Comparison::load(folder.path()).unwrap_err());
+        assert!(error.contains("compare.json"), "{error}");
+    }
 }
 
 /// The real firmware on the virtual Crazyflie.

@@ -257,7 +257,7 @@ impl<'a> Loop<'a> {
                 if steps == 0 {
                     self.end("no flight left a log to learn from: look at the card");
                 } else if self.journal.settings.iterations == 0 {
-                    self.end("all iterations are flown");
+                    self.end("the beginning is flown, and no iteration was asked for");
                 }
             }
         }

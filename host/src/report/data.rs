@@ -336,7 +336,7 @@ impl Gains {
         let nominal = GainTable::built_in();
         let table = Table {
             provenance: "compiled into the firmware".to_owned(),
-            ..Table::new("Built-in", "pid", 0, &nominal)
+            ..Table::new("Built-in", "built-in", 0, &nominal)
         };
         Self { names: GAINS.iter().map(|g| (g.name, g.unit)).collect(), tables: vec![table] }
     }

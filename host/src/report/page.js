@@ -10,6 +10,7 @@
   const OTHERS = ["#a05fc4", "#c9527e", "#5a8f3d", "#b88a1b", "#4aa3a8", "#7a6fd0"];
   const MOTORS = ["#d1495b", "#3579c8", "#5a8f3d", "#b88a1b"];
   const colour = (key) =>
+    key === "built-in" ? css("--muted") :
     ["pid", "simulator", "transfer", "steady"].includes(key) ? css("--" + key) : OTHERS[(Number(key) || 0) % OTHERS.length];
   const fixed = (value, digits) => (Number.isFinite(value) ? value.toFixed(digits) : "–");
   const add = (parent, tag, text, className) => {
