@@ -33,7 +33,8 @@ impl Teacher for Adaptation {
     fn adapt(&self, logs: &[PathBuf], scale: f32, folder: &Path) -> Result<Option<GainTable>> {
         let mut changes = self.changes.clone();
         if scale < 1.0 {
-            changes.push(format!("step={}", scale * Config::with(&changes)?.step));
+            let Config { step, fast_step, .. } = Config::with(&changes)?;
+            changes.extend([format!("step={}", scale * step), format!("fast_step={}", scale * fast_step)]);
         }
         let cmd = AdaptCmd {
             run: self.run.clone(),
