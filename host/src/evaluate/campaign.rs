@@ -87,6 +87,9 @@ pub struct Discovered {
     pub error_without: f32,
     /// Largest normalised correlation of a new skill with one of the simulator's.
     pub correlation: f32,
+    /// The same before the projection: what the penalty λ alone achieves.
+    #[serde(default)]
+    pub correlation_by_penalty: Option<f32>,
 }
 
 /// Learns from flights, beginning with a training's gains.
@@ -134,10 +137,12 @@ pub fn fly(run: &Path, mission: &Mission, config: &Config) -> Result<Campaign> {
 /// What discovery brought to a round's predictions, where there was discovery.
 fn discovered(round: &Round) -> Option<Discovered> {
     let mean = |errors: &[f64]| (errors.iter().sum::<f64>() / errors.len().max(1) as f64) as f32;
+    let skills = round.found?;
     let found = Discovered {
         error_with: mean(&round.dynamics.held_out),
         error_without: mean(&round.transfer.as_ref()?.held_out),
-        correlation: round.found?.correlation as f32,
+        correlation: skills.correlation as f32,
+        correlation_by_penalty: Some(skills.correlation_by_penalty as f32),
     };
     (found.error_with.is_finite() && found.error_without.is_finite()).then_some(found)
 }

@@ -51,6 +51,8 @@ pub struct Learning {
     pub error_without_discovery: Option<Estimate>,
     /// Largest normalised correlation of a new skill with one of the simulator's.
     pub correlation: Option<f64>,
+    /// The same before the projection: what the penalty λ alone achieves.
+    pub correlation_by_penalty: Option<f64>,
 }
 
 impl Report {
@@ -189,13 +191,13 @@ impl Report {
         writeln!(
             text,
             "| world | task | controller | flights | crashed | steps refused | error with discovery | without | \
-             correlation |\n|---|---|---|---:|---:|---:|---:|---:|---:|"
+             correlation | by λ alone |\n|---|---|---|---:|---:|---:|---:|---:|---:|---:|"
         )?;
         let shown = |e: &Option<Estimate>| e.map_or_else(|| "–".to_owned(), |e| e.text(4));
         for l in &self.learning {
             writeln!(
                 text,
-                "| {} | {} | {} | {} | {} | {} | {} | {} | {} |",
+                "| {} | {} | {} | {} | {} | {} | {} | {} | {} | {} |",
                 l.world,
                 l.task.name(),
                 name(l.controller, &l.variation),
@@ -205,6 +207,7 @@ impl Report {
                 shown(&l.error_with_discovery),
                 shown(&l.error_without_discovery),
                 l.correlation.map_or_else(|| "–".to_owned(), |c| format!("{c:.1e}")),
+                l.correlation_by_penalty.map_or_else(|| "–".to_owned(), |c| format!("{c:.2}")),
             )?;
         }
         Ok(())
@@ -273,6 +276,11 @@ fn learning(results: &Results, group: Group) -> Option<Learning> {
         error_with_discovery: estimate(|d| d.error_with),
         error_without_discovery: estimate(|d| d.error_without),
         correlation: found.iter().map(|d| f64::from(d.correlation)).reduce(f64::max),
+        correlation_by_penalty: found
+            .iter()
+            .filter_map(|d| d.correlation_by_penalty)
+            .map(f64::from)
+            .reduce(f64::max),
     })
 }
 
