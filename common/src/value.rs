@@ -43,6 +43,21 @@ impl Type {
         }
     }
 
+    /// What Rust calls it.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::U8 => "u8",
+            Self::I8 => "i8",
+            Self::U16 => "u16",
+            Self::I16 => "i16",
+            Self::U32 => "u32",
+            Self::I32 => "i32",
+            Self::F32 => "f32",
+            Self::F16 => "f16",
+        }
+    }
+
     /// The type of a letter.
     #[must_use]
     pub fn from_letter(letter: u8) -> Option<Self> {

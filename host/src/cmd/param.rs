@@ -3,7 +3,7 @@
 use anyhow::{Result, bail};
 use clap::{Args, Subcommand};
 use serde_json::json;
-use steady_common::value::{Type, Value};
+use steady_common::value::Value;
 use steady_radio::client::{Param, describe, parse, show};
 use steady_radio::printable;
 
@@ -56,19 +56,6 @@ enum Verb {
         #[command(flatten)]
         address: Address,
     },
-}
-
-fn type_name(kind: Type) -> &'static str {
-    match kind {
-        Type::U8 => "u8",
-        Type::I8 => "i8",
-        Type::U16 => "u16",
-        Type::I16 => "i16",
-        Type::U32 => "u32",
-        Type::I32 => "i32",
-        Type::F32 => "f32",
-        Type::F16 => "f16",
-    }
 }
 
 impl Cmd {
@@ -138,7 +125,7 @@ fn list(beginning: &str, as_json: bool, address: &Address) -> Result<()> {
                 "{}",
                 json!({
                     "name": name,
-                    "type": type_name(param.kind),
+                    "type": param.kind.name(),
                     "value": value.to_f64(),
                     "is_read_only": param.is_read_only,
                     "may_be_kept": param.may_be_kept,
@@ -150,7 +137,7 @@ fn list(beginning: &str, as_json: bool, address: &Address) -> Result<()> {
                 (_, true) => "can be kept",
                 _ => "",
             };
-            println!("{:<26} {:>12} {:<4} {access}", name, show(value), type_name(param.kind));
+            println!("{:<26} {:>12} {:<4} {access}", name, show(value), param.kind.name());
         }
     }
     if entries.is_empty() {

@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::process::Command;
 
-use super::Finding;
+use super::{Finding, SETUP};
 use crate::programs;
 
 /// A clean build with tests and a training run stay below this.
@@ -40,12 +40,9 @@ pub(super) fn slurm() -> Finding {
 pub(super) fn chromium() -> Finding {
     match BROWSERS.iter().find_map(|browser| programs::find(browser)) {
         Some(path) => Finding::ok("chromium", false, path.display().to_string()),
-        None => Finding::bad(
-            "chromium",
-            false,
-            "no browser (tests of reports; any browser shows them)",
-            "sudo apt-get install -y chromium",
-        ),
+        None => {
+            Finding::bad("chromium", false, "no browser (tests of reports; any browser shows them)", SETUP)
+        }
     }
 }
 

@@ -6,23 +6,10 @@ use steady_common::gains::{GAINS, Gains};
 use steady_common::gains_record;
 use steady_common::law::LAW_VERSION;
 use steady_common::transition::{self, FIELDS, Flags};
-use steady_common::usdlog::{Header, Type, write};
+use steady_common::usdlog::{Header, write};
 use steady_firmware::toc::LOGS;
 
 use super::{Table, section};
-
-fn rust_name(kind: Type) -> &'static str {
-    match kind {
-        Type::U8 => "u8",
-        Type::I8 => "i8",
-        Type::U16 => "u16",
-        Type::I16 => "i16",
-        Type::U32 => "u32",
-        Type::I32 => "i32",
-        Type::F32 => "f32",
-        Type::F16 => "f16",
-    }
-}
 
 /// The bytes that change with a table's field.
 fn place(change: impl Fn(&mut GainTable)) -> (usize, usize) {
@@ -154,7 +141,7 @@ fn control_step() {
     for field in FIELDS {
         let column = column_name(field.name, field.unit);
         let name = format!("`{}`", field.name);
-        table.row(&[&at, &rust_name(field.kind), &name, &format!("`{column}`"), &meaning(field.name)]);
+        table.row(&[&at, &field.kind.name(), &name, &format!("`{column}`"), &meaning(field.name)]);
         at += field.kind.size();
     }
     assert_eq!(at, transition::RECORD_SIZE);
@@ -190,7 +177,7 @@ fn gains_in_a_log() {
     table.row(&[&2, &"u64", &"time since boot, µs"]);
     let mut end = 0;
     for variable in event.variables() {
-        table.row(&[&(10 + variable.offset), &rust_name(variable.kind), &format!("`{}`", variable.name)]);
+        table.row(&[&(10 + variable.offset), &variable.kind.name(), &format!("`{}`", variable.name)]);
         end = 10 + variable.offset + variable.kind.size();
     }
     assert_eq!(end, gains_record::RECORD_SIZE);
@@ -203,7 +190,7 @@ fn log_variables() {
     for log in LOGS {
         let name = format!("{}.{}", log.group, log.name);
         let column = column_name(&name, unit("fixedFrequency", &name));
-        table.row(&[&format!("`{name}`"), &rust_name(log.kind), &format!("`{column}`")]);
+        table.row(&[&format!("`{name}`"), &log.kind.name(), &format!("`{column}`")]);
     }
     section("formats.md", "log variables", &table.0);
 }

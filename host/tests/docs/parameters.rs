@@ -19,10 +19,9 @@ fn parameters() {
             Value::F32(x) => x.to_string(),
             other => other.to_f64().to_string(),
         };
-        let kind = format!("{:?}", param.kind).to_lowercase();
         let shown = if param.set.is_some() { shown } else { "read only".to_owned() };
         let kept = if param.persistent { "yes" } else { "" };
-        table.row(&[&format!("`{}.{}`", param.group, param.name), &kind, &shown, &kept]);
+        table.row(&[&format!("`{}.{}`", param.group, param.name), &param.kind.name(), &shown, &kept]);
     }
     section("parameters.md", "parameters", &table.0);
 }
