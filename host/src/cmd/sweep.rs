@@ -15,24 +15,26 @@ use crate::sweep::{local, slurm::Cluster};
 /// A cluster's file system may show a file a moment after the job that wrote it has left the queue.
 const SHARED_FOLDER_DELAY: Duration = Duration::from_secs(3);
 
+/// What a sweep's file looks like.
+const FILE: &str = "\
+SWEEP.toml has a command and a grid:
+
+    command = [\"train\", \"--preset\", \"smoke\"]
+    metrics = [\"learned_return\"]         # columns of the table; all numbers if not given
+    [grid]
+    seed = [1, 2, 3]
+    world = [\"nominal\", \"paper\"]
+    set.step = [0.05, 0.1]               # --set step=0.05
+
+Every axis is an option of the command, or replaces {axis} in it; {cell} is the cell's own folder.
+Results are what the command prints with --json, or the JSON file `result` in the cell's folder.";
+
 /// Run one command over a grid of seeds, worlds and settings, and gather the results in a table.
-///
-/// SWEEP.toml has a command and a grid:
-///
-///     command = ["train", "--preset", "smoke"]
-///     metrics = ["learned_return"]         # columns of the table; all numbers if not given
-///     [grid]
-///     seed = [1, 2, 3]
-///     world = ["nominal", "paper"]
-///     set.step = [0.05, 0.1]               # --set step=0.05
-///
-/// Every axis is an option of the command, or replaces {axis} in it; {cell} is the cell's own folder.
-/// Results are what the command prints with --json, or the JSON file `result` in the cell's folder.
 ///
 /// Whatever ends a sweep, the same command continues it: what is done is not done again, interrupted
 /// trainings resume, and what failed is tried again.
 #[derive(Debug, Args)]
-#[command(verbatim_doc_comment)]
+#[command(after_long_help = FILE)]
 pub struct Cmd {
     /// What to run.
     #[arg(required_unless_present = "cell")]

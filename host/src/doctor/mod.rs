@@ -1,6 +1,6 @@
 //! `steady doctor`: is everything here that the other verbs and the builds need?
 //!
-//! [`build`] looks at what compiles, [`flight`] at what flies, with and without a drone, and [`machine`] at
+//! `build` looks at what compiles, `flight` at what flies, with and without a drone, and `machine` at
 //! the rest.
 
 mod build;
