@@ -1,6 +1,6 @@
 //! The comparison: controllers × tasks × worlds × seeds, with intervals, claims and the paper's pictures.
 //!
-//! [`suite`] says what is compared, [`bench`] what there is to do for it and where its results are kept,
+//! [`suite`] says what is compared, [`mod@bench`] what there is to do for it and where its results are kept,
 //! [`queue`] does it on some threads; [`campaign`] learns from flights as a drone would, [`ceiling`] searches
 //! the oracle's gains, [`judge`] flies for the record. [`results`] puts the numbers together, [`claims`] and
 //! [`harm`] say what they show, [`report`] and [`figures`] write it down, and [`run`] is the command.
