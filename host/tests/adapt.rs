@@ -276,6 +276,21 @@ fn from_a_run_and_a_log_to_a_table() {
     assert_eq!(new.sequence, 2);
     assert!(new.gains.check().is_ok() && new.gains != Gains::nominal());
 
+    // Another firmware's flight, where it is at hand: a gap is seen and a bounded table proposed.
+    let shared = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../shared/data/log27");
+    if shared.is_file() {
+        let log = shared.to_str().unwrap();
+        let (code, out, error) =
+            steady(&["adapt", "--run", "run", "--logs", log, "--out", "other", "--json"]);
+        assert_eq!(code, Some(0), "{error}");
+        let report: serde_json::Value = serde_json::from_str(&out).unwrap();
+        assert_eq!((&report["flights"], &report["replayed"]), (&1.into(), &0.into()));
+        assert!(report["steps"].as_u64().unwrap() > 3500, "{out}");
+        assert!(report["prediction"]["simulator"].as_f64().unwrap() > 0.0);
+        let new = GainTable::decode(&std::fs::read(at("other/gains.bin")).unwrap()).unwrap();
+        assert!(new.gains.check().is_ok());
+    }
+
     // A log that the law does not reproduce is not learned from.
     let mut forged = records(Task::TakeoffLand, 1);
     forged[3000].action.thrust += 0.01;

@@ -20,6 +20,7 @@ use super::adapter::{Adapter, Round};
 use super::config::Config;
 use super::discovery::Found;
 use super::flights::{Cut, Flight};
+use super::official;
 use super::simulated;
 use super::worlds::{Consistent, Verdict};
 
@@ -189,6 +190,18 @@ impl AdaptCmd {
             }
         }
         rounds.retain(|(_, flights)| !flights.is_empty());
+        if rounds.is_empty() {
+            // Not this firmware's: the run's gains are where its table would begin.
+            let table = GainTable {
+                vehicle: trainer.task.vehicle,
+                gains: trainer.best_gains(),
+                ..GainTable::built_in()
+            };
+            let flights = official::flights(&self.logs, &table.gains, &table.vehicle, LEAST_S)?;
+            if !flights.is_empty() {
+                rounds.push((table, flights));
+            }
+        }
         rounds.sort_by_key(|(table, _)| table.sequence);
         let (present, newest) = rounds.last().context(
             "there is nothing to learn from: no log has two seconds of flight with the differentiable law and \
@@ -236,7 +249,7 @@ impl AdaptCmd {
         gains.sort_by(|a, b| (b.to / b.from).ln().abs().total_cmp(&(a.to / a.from).ln().abs()));
         let report = Report {
             flights,
-            steps: recording.steps(),
+            steps: adapter.flights.iter().map(|f| f.steps.len()).sum(),
             replayed,
             discovery: found.found,
             error_simulator: mean(&found.value.prior_error),
@@ -281,6 +294,12 @@ impl Report {
             "{} flights, {} control steps, {} replayed bit for bit",
             self.flights, self.steps, self.replayed
         );
+        if self.replayed == 0 {
+            println!(
+                "the logs are another firmware's: the law's memory and the noise are computed, not read; take the \
+                 table for a proposal"
+            );
+        }
         let Prediction { simulator, transfer, discovery, explained } = self.prediction;
         print!(
             "squared error of the next state on pieces that were not fitted, relative to how far it moves: {simulator:.3} \

@@ -1,0 +1,163 @@
+//! Flights of the official firmware, as far as its logs tell of them.
+//!
+//! Such a log has the errors, the attitude, velocities, rates and what the motors were asked for, in the variables
+//! that the paper's authors logged. It has neither the law's memory nor its gains: the memory is computed as
+//! this law would have had it, and the motors' actions count as done beside what this law would do. The
+//! reference is taken to stand still; where it moved, its motion counts as a disturbance.
+
+use std::path::PathBuf;
+
+use anyhow::Result;
+use steady_common::law::{self, Memory, Vehicle};
+use steady_common::{Action, Gains, Quat, Reference, State, Vec3};
+
+use crate::log::{self, Event, Log};
+
+use super::flights::{Flight, Step};
+
+/// What must be in a record, in this order.
+const WANTED: [&str; 16] = [
+    "stabilizer.roll",
+    "stabilizer.pitch",
+    "stabilizer.yaw",
+    "ctrlMel.pos_error_x",
+    "ctrlMel.pos_error_y",
+    "ctrlMel.pos_error_z",
+    "stateEstimate.vx",
+    "stateEstimate.vy",
+    "stateEstimate.vz",
+    "stateEstimateZ.rateRoll",
+    "stateEstimateZ.ratePitch",
+    "stateEstimateZ.rateYaw",
+    "motor.m1req",
+    "motor.m2req",
+    "motor.m3req",
+    "motor.m4req",
+];
+/// The card's clock counts 85 where 84 microseconds pass.
+const CLOCK: f64 = 84.0 / 85.0;
+/// Where the reference is taken to stand, m: away from the floor.
+const HOVER_M: Vec3 = Vec3::Z;
+/// Full command of a motor.
+const FULL: f32 = 65535.0;
+/// Records further apart than this many usual distances belong to two flights.
+const GAP: f64 = 3.0;
+
+/// Flights in logs that have no control steps of this firmware; pieces shorter than `least_s` are left out.
+///
+/// # Errors
+/// If a log cannot be read.
+pub fn flights(logs: &[PathBuf], gains: &Gains, vehicle: &Vehicle, least_s: f32) -> Result<Vec<Flight>> {
+    let mut flights = Vec::new();
+    for path in log::find(logs)?.logs {
+        let mut log = Log::open(&path)?;
+        let places: Vec<Option<Vec<usize>>> = log.events().iter().map(places).collect();
+        let events: Vec<Event> = log.events().to_vec();
+        let mut rows: Vec<(f64, [f32; 16])> = Vec::new();
+        log.scan(|record| {
+            let Some(Some(places)) = places.get(record.event) else { return };
+            let mut row = [0.0; 16];
+            for (to, place) in row.iter_mut().zip(places) {
+                let value = events[record.event].variables[*place].read(record.values);
+                *to = value.map_or(f32::NAN, |v| v.to_f64() as f32);
+            }
+            rows.push((record.time_us as f64 * 1e-6 * CLOCK, row));
+        })?;
+        flights.extend(pieces(&rows, gains, vehicle, least_s));
+    }
+    Ok(flights)
+}
+
+/// Where the wanted values stand in an event, if it has them all.
+fn places(event: &Event) -> Option<Vec<usize>> {
+    WANTED.iter().map(|name| event.variables.iter().position(|v| v.name == *name)).collect()
+}
+
+fn pieces(rows: &[(f64, [f32; 16])], gains: &Gains, vehicle: &Vehicle, least_s: f32) -> Vec<Flight> {
+    let mut distances: Vec<f64> = rows.windows(2).map(|w| w[1].0 - w[0].0).filter(|d| *d > 0.0).collect();
+    distances.sort_by(f64::total_cmp);
+    let Some(&usual) = distances.get(distances.len() / 2) else { return Vec::new() };
+    let dt_s = usual as f32;
+    let mut flights = Vec::new();
+    let mut flight = Flight::default();
+    let mut memory = Memory::default();
+    let mut before: Option<(f64, Action)> = None;
+    for (time_s, row) in rows {
+        let motors = [12, 13, 14, 15].map(|i| row[i] / FULL);
+        let flies = row.iter().all(|v| v.is_finite()) && motors[0] > 0.0;
+        let follows = before.is_some_and(|(t, _)| (0.0..GAP * usual).contains(&(time_s - t)));
+        if !flies || !follows {
+            flights.push(std::mem::take(&mut flight));
+            memory = Memory::default();
+        }
+        let applied = action(motors);
+        if flies {
+            let state = state(row);
+            let reference = Reference::hover(HOVER_M);
+            let last = before.map_or(applied, |(_, action)| action);
+            flight.steps.push(Step {
+                state,
+                reference,
+                memory,
+                last,
+                applied,
+                dt_s,
+                reference_rates: Vec3::ZERO,
+            });
+            law::step(gains, vehicle, &state, &reference, &mut memory, dt_s);
+        }
+        before = flies.then_some((*time_s, applied));
+    }
+    flights.push(flight);
+    let least = (least_s / dt_s.max(1e-4)) as usize;
+    flights.into_iter().filter(|f| f.steps.len() >= least.max(1)).collect()
+}
+
+/// The state relative to the reference. The official firmware's pitch and pitch rate have the other sign, its error
+/// is the reference minus the position, its rates are in mrad/s.
+fn state(row: &[f32; 16]) -> State {
+    let at = |i: usize| Vec3::new(row[i], row[i + 1], row[i + 2]);
+    let (angles, rates) = (at(0) * 1.0_f32.to_radians(), at(9) * 1e-3);
+    State {
+        position: HOVER_M - at(3),
+        velocity: at(6),
+        attitude: Quat::from_euler(Vec3::new(angles.x, -angles.y, angles.z)),
+        rates: Vec3::new(rates.x, -rates.y, rates.z),
+    }
+}
+
+/// The action whose mix the motors were asked for.
+fn action([m1, m2, m3, m4]: [f32; 4]) -> Action {
+    Action {
+        thrust: 0.25 * (m1 + m2 + m3 + m4),
+        roll: 0.5 * (m3 + m4 - m1 - m2),
+        pitch: 0.5 * (m1 + m4 - m2 - m3),
+        yaw: 0.25 * (m1 - m2 + m3 - m4),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_action_is_found_from_its_motors() {
+        let asked = Action { thrust: 0.5, roll: 0.04, pitch: -0.03, yaw: 0.02 };
+        let found = action(asked.motors().thrust).into_array();
+        for (a, b) in asked.into_array().iter().zip(found) {
+            assert!((a - b).abs() < 1e-6, "{a} {b}");
+        }
+    }
+
+    #[test]
+    fn a_gap_parts_a_flight_and_motors_off_end_it() {
+        let mut row = [0.0_f32; 16];
+        row[12..].fill(30_000.0);
+        let mut rows: Vec<(f64, [f32; 16])> = (0..300).map(|i| (0.004 * f64::from(i), row)).collect();
+        rows[150..].iter_mut().for_each(|r| r.0 += 0.1);
+        rows[250..].iter_mut().for_each(|r| r.1[12] = 0.0);
+        let flights = pieces(&rows, &Gains::nominal(), &Vehicle::NOMINAL, 0.1);
+        assert_eq!(flights.iter().map(|f| f.steps.len()).collect::<Vec<_>>(), [150, 100]);
+        assert!((flights[0].steps[0].dt_s - 0.004).abs() < 1e-5);
+    }
+}
