@@ -21,9 +21,8 @@ use super::synthesis::{self, Value};
 
 /// Flights that are flown again in thought, at most: the newest.
 const ROLLED_OUT: usize = 4;
-/// What a round that flew no better leaves of the step, and what one that did makes of it.
-const LOST: f32 = 0.7;
-const REGAINED: f32 = 1.3;
+/// What a round that flew no better leaves of the step.
+const DISTRUST: f32 = 0.6;
 /// The policy's noise counts as at least this.
 const LEAST_STD: f32 = 0.005;
 
@@ -150,8 +149,8 @@ impl<'a> Adapter<'a> {
         Round { value, found, dynamics, transfer, step }
     }
 
-    /// Part of the step that is taken: less after a round that did not fly better than all before it, more again
-    /// after one that did. So large steps end where the model's promises do.
+    /// Part of the step that is taken: less with every round that did not fly better than all before it. So large
+    /// steps end where the model's promises do.
     fn trust(&self) -> f32 {
         let mut best = f64::NEG_INFINITY;
         let mut trust = 1.0;
@@ -168,9 +167,8 @@ impl<'a> Adapter<'a> {
             let reward = sum / steps as f64;
             if reward > best {
                 best = reward;
-                trust = f32::min(1.0, trust * REGAINED);
             } else {
-                trust *= LOST;
+                trust *= DISTRUST;
             }
         }
         trust
