@@ -218,6 +218,58 @@ fn flights_in_a_world_with_a_gap_lead_to_better_gains() {
 }
 
 #[test]
+fn steps_shorten_after_a_round_that_flew_no_better() {
+    let trainer = trained();
+    let good = theta_of(&Gains::nominal());
+    let mut bad = good;
+    // A quarter of the height's stiffness: the drone hangs low.
+    bad[1] -= 1.4;
+    let largest = |rounds: [[f32; 24]; 2]| {
+        let config = Config { discovery: false, ..Config::default() };
+        let mut adapter = Adapter::new(config, &trainer, rounds[1], 1);
+        for (theta, seed) in rounds.into_iter().zip(1..) {
+            adapter.next_round();
+            let table = GainTable { gains: gains_of(&theta), ..table(1) };
+            let flown =
+                simulated::fly(&paper(), &table, Task::TakeoffLand, &exploration(seed), u64::from(seed));
+            adapter.add(Flight::from_records(&flown.0, 500));
+        }
+        let step = adapter.round(1.0).step.theta;
+        step.iter().zip(rounds[1]).map(|(a, b)| (a - b).abs()).fold(0.0, f32::max)
+    };
+    let step = Config::default().step;
+    assert!((largest([bad, good]) - step).abs() < 0.01, "a whole step");
+    assert!((largest([good, bad]) - 0.6 * step).abs() < 0.01, "a shorter one");
+}
+
+#[test]
+fn the_gap_is_larger_where_there_is_one() {
+    let error = |world: &str| {
+        let params = flight::params(&World::named(world).unwrap()).unwrap();
+        let (records, _) = simulated::fly(&params, &table(1), Task::FigureEight, &exploration(5), 5);
+        let flights = Flight::from_records(&records, 500);
+        let nominal = flight::params(&World::named("nominal").unwrap()).unwrap();
+        simulated::prediction_error(&nominal, &flights, 25)
+    };
+    let (none, paper) = (error("nominal"), error("paper"));
+    assert!(paper > 3.0 * none, "{none} without a gap, {paper} with one");
+}
+
+#[test]
+fn steps_that_no_flight_has_are_left_out() {
+    let mut all = records(Task::Hover, 1);
+    all[2000].reference.velocity.x = f32::NAN;
+    all[3000].reference.position.y = 1e30;
+    let parted = Flight::from_records(&all, 10);
+    assert_eq!(parted.len(), 3);
+    let trainer = trained();
+    let config = Config { updates: 5, ..Config::default() };
+    let mut adapter = Adapter::new(config, &trainer, theta_of(&Gains::nominal()), 1);
+    adapter.add(parted);
+    assert!(adapter.round(1.0).step.gain.is_finite());
+}
+
+#[test]
 fn correlations_are_normalised() {
     let x = Tensor::from_slice(&[1.0_f32, -1.0, 2.0, -2.0]).view([4, 1]);
     let y = Tensor::cat(&[&x * 7.0, x.abs()], 1);

@@ -5,6 +5,7 @@
 #![allow(clippy::unwrap_used, reason = "a test that panics has failed")]
 
 mod fake;
+mod firmware;
 
 use std::fs;
 use std::path::Path;
@@ -220,6 +221,7 @@ mod real {
     use std::process::{Child, Command, Stdio};
     use std::time::Duration;
 
+    use crate::firmware::elf;
     use steady::cycle::journal::End;
     use steady::cycle::stage::Flashed;
     use steady::cycle::virtual_drone::VirtualDrone;
@@ -227,17 +229,6 @@ mod real {
     use steady::report::data::Data;
 
     use super::*;
-
-    fn elf() -> Option<PathBuf> {
-        let default = concat!(env!("CARGO_MANIFEST_DIR"), "/../target/firmware/steady.elf");
-        let elf = std::env::var_os("STEADY_ELF").map_or_else(|| PathBuf::from(default), PathBuf::from);
-        let program = Path::new(env!("CARGO_BIN_EXE_steady")).with_file_name("virtual-crazyflie");
-        if elf.is_file() && program.is_file() {
-            return Some(elf);
-        }
-        println!("SKIPPED: no firmware at {} or no {}", elf.display(), program.display());
-        None
-    }
 
     fn steady(folder: &Path, elf: &Path, args: &[&str]) -> Command {
         let mut command = Command::new(env!("CARGO_BIN_EXE_steady"));

@@ -5,24 +5,16 @@
 #![allow(clippy::unwrap_used, reason = "a test that panics has failed")]
 
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::{Command, Output};
 
+mod firmware;
+
+use firmware::elf;
 use serde_json::Value;
 use steady::log::transitions;
 use steady_common::GainTable;
 use steady_common::transition::Flags;
-
-fn elf() -> Option<PathBuf> {
-    let default = concat!(env!("CARGO_MANIFEST_DIR"), "/../target/firmware/steady.elf");
-    let elf = std::env::var_os("STEADY_ELF").map_or_else(|| PathBuf::from(default), PathBuf::from);
-    let program = Path::new(env!("CARGO_BIN_EXE_steady")).with_file_name("virtual-crazyflie");
-    if elf.is_file() && program.is_file() {
-        return Some(elf);
-    }
-    println!("SKIPPED: no firmware at {} or no {}", elf.display(), program.display());
-    None
-}
 
 fn steady(folder: &Path, elf: &Path, args: &[&str]) -> Output {
     let mut command = Command::new(env!("CARGO_BIN_EXE_steady"));

@@ -5,10 +5,12 @@
 
 use steady::train::actor::{self, Twins};
 use steady::train::config::Config;
+use steady::train::nets::normal;
 use steady::train::oracle::gains_of;
 use steady::train::spectral::{Batch, Training};
 use steady::train::trainer::Trainer;
 use steady_common::gains::GAIN_COUNT;
+use steady_sim::Rng;
 use tch::{Kind, Tensor, no_grad};
 
 fn trainer(changes: &[&str], seed: u64) -> Trainer {
@@ -171,5 +173,20 @@ fn the_actors_gradient_agrees_with_differences() {
         let slope = (at(0.02) - at(-0.02)) / 0.04;
         let error = (slope - f64::from(gradient[i])).abs();
         assert!(error < 0.03 * f64::from(largest) + 1e-3, "gain {i}: {slope} {} of {largest}", gradient[i]);
+    }
+}
+
+#[test]
+fn what_a_wrong_value_gets_wrong_the_returns_put_right() {
+    let mut rng = Rng::new(7, 7);
+    let std = Tensor::from_slice(&[0.1_f32, 0.2, 0.1, 0.05]);
+    let a = normal(&mut rng, &[20_000, 4]) * &std;
+    let truth = Tensor::from_slice(&[3.0_f32, -1.0, 2.0, 5.0]);
+    let returns = (&a * &truth).sum_dim_intlist(1, true, Kind::Float) + normal(&mut rng, &[20_000, 1]) * 0.1;
+    for wrong in [[0.0_f32; 4], [-3.0, 1.0, 0.0, 9.0]] {
+        let slope = Tensor::from_slice(&wrong);
+        let q = (&a * &slope).sum_dim_intlist(1, true, Kind::Float);
+        let found = slope + actor::score_gradient(&(&returns - q), &a, &std).mean_dim(0, false, Kind::Float);
+        assert!(distance(&found, &truth) < 0.5, "{found}");
     }
 }

@@ -216,7 +216,7 @@ impl<'a> Adapter<'a> {
 
     /// φ, μ from the flights.
     fn discover(&mut self, collection: &Collection) -> Option<Found> {
-        let data = self.data(collection);
+        let data = self.new.is_some().then(|| self.data(collection))?;
         let new = self.new.as_mut()?;
         new.look_at(&data.s, &data.a);
         Some(new.learn(self.old, &data, &mut self.rng, &self.config))

@@ -227,7 +227,7 @@ impl Regression {
 /// M.
 #[derive(Debug)]
 pub struct Dynamics {
-    /// Rows for [φ̄, path], columns for s′ − s.
+    /// Rows for [ū, a, path], columns for s′ − s.
     pub m: Tensor,
     /// M of bootstrap samples of the pieces.
     pub samples: Vec<Tensor>,

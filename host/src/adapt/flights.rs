@@ -7,6 +7,8 @@ use steady_common::{Action, Gains, Quat, Reference, State, Vec3};
 
 use crate::train::env::{Collection, Instant, Jacobian, Task, Transition};
 
+/// No value of a flight is larger, whatever its unit.
+const MOST_PLAUSIBLE: f32 = 1e4;
 /// Faster turns of the reference are jumps, rad/s.
 const MOST_REFERENCE_RATE: f32 = 20.0;
 
@@ -77,8 +79,7 @@ impl Step {
             return None;
         }
         let memory = record.law_memory(Some(previous))?;
-        let finite = record.state.is_finite() && record.applied.norm().is_finite() && record.dt_s > 0.0;
-        finite.then_some(Self {
+        let step = Self {
             state: record.state,
             reference: record.reference,
             memory,
@@ -86,7 +87,19 @@ impl Step {
             applied: record.applied,
             dt_s: record.dt_s,
             reference_rates: reference_rates(&previous.reference, &record.reference, record.dt_s),
-        })
+        };
+        step.is_plausible().then_some(step)
+    }
+
+    /// False for what no flight has: numbers that are none, or far beyond a room and a drone. Least squares would
+    /// make nonsense of one such step, or fail.
+    #[must_use]
+    pub fn is_plausible(&self) -> bool {
+        let seen = self.instant().observation.into_iter().chain(self.path());
+        // Written so that what is no number is not plausible.
+        self.dt_s > 0.0
+            && self.dt_s < 1.0
+            && seen.chain(self.applied.into_array()).all(|v| v.abs() < MOST_PLAUSIBLE)
     }
 
     fn path(&self) -> [f32; PATH_LEN] {

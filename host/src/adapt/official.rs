@@ -95,15 +95,10 @@ fn pieces(rows: &[(f64, [f32; 16])], gains: &Gains, vehicle: &Vehicle, least_s: 
             let state = state(row);
             let reference = Reference::hover(HOVER_M);
             let last = before.map_or(applied, |(_, action)| action);
-            flight.steps.push(Step {
-                state,
-                reference,
-                memory,
-                last,
-                applied,
-                dt_s,
-                reference_rates: Vec3::ZERO,
-            });
+            let step = Step { state, reference, memory, last, applied, dt_s, reference_rates: Vec3::ZERO };
+            if step.is_plausible() {
+                flight.steps.push(step);
+            }
             law::step(gains, vehicle, &state, &reference, &mut memory, dt_s);
         }
         before = flies.then_some((*time_s, applied));
@@ -147,6 +142,17 @@ mod tests {
         for (a, b) in asked.into_array().iter().zip(found) {
             assert!((a - b).abs() < 1e-6, "{a} {b}");
         }
+    }
+
+    #[test]
+    fn the_official_signs_become_right_handed() {
+        let mut row = [0.0; 16];
+        (row[1], row[4], row[10]) = (10.0, 0.2, 500.0);
+        let state = state(&row);
+        // Nose up by the official sign is down about +y; the error is from the drone to the reference.
+        assert!((state.attitude.to_euler().y + 10.0_f32.to_radians()).abs() < 1e-6);
+        assert!((state.rates.y + 0.5).abs() < 1e-6);
+        assert_eq!(state.position, HOVER_M - Vec3::new(0.0, 0.2, 0.0));
     }
 
     #[test]

@@ -12,7 +12,8 @@ use steady_sim::flight::params;
 
 use crate::log::replay::replay;
 use crate::log::{self, Log};
-use crate::train::oracle::theta_of;
+use crate::stats::mean_95;
+use crate::train::oracle::{gains_of, theta_of};
 use crate::train::run as training;
 use crate::{files, gains_file};
 
@@ -26,8 +27,6 @@ use super::worlds::{Consistent, Verdict};
 
 /// Shorter pieces of flights are not looked at, s.
 const LEAST_S: f32 = 2.0;
-/// How often a step that the worlds refuse is halved.
-const HALVINGS: i32 = 3;
 
 /// Learn from logged flights: discover what the simulator lacks, and improve the gains.
 #[derive(Args, Clone, Debug)]
@@ -85,7 +84,7 @@ pub struct Report {
     /// Sampler seeds of the worlds like the data.
     pub worlds: Vec<u64>,
     /// What became of the table there.
-    pub verdict: Option<Verdict>,
+    pub verdict: Verdict,
     /// Gains, most changed first.
     pub gains: Vec<Change>,
 }
@@ -113,13 +112,11 @@ impl Prediction {
             Some(transfer) => {
                 let pairs = transfer.held_out.iter().zip(&round.dynamics.held_out);
                 let less: Vec<f64> = pairs.map(|(without, with)| without - with).collect();
-                let (n, m) = (less.len().max(2) as f64, mean(&less));
-                let deviation = (less.iter().map(|d| (d - m).powi(2)).sum::<f64>() / (n - 1.0)).sqrt();
                 Self {
                     simulator,
                     transfer: mean(&transfer.held_out),
                     discovery: Some(mean(&round.dynamics.held_out)),
-                    explained: Some((m, 1.96 * deviation / n.sqrt())),
+                    explained: Some(mean_95(&less)),
                 }
             }
         }
@@ -221,20 +218,10 @@ impl AdaptCmd {
         let gap = simulated::prediction_error(&simulator, &adapter.flights, length);
         let found = adapter.round(1.0);
         let worlds = Consistent::with(&flight, &present.gains, &present.vehicle, self.threads);
-        let (mut part, mut verdict, mut new) = (0.0, None, present.gains);
-        for halving in 0..=HALVINGS {
-            let scale = 0.5_f32.powi(halving);
-            let stepped: [f32; GAIN_COUNT] =
-                std::array::from_fn(|i| theta[i] + scale * (found.step.theta[i] - theta[i]));
-            let gains = crate::train::oracle::gains_of(&stepped);
-            let judged = worlds.judge(&flight, &present.gains, &gains, &present.vehicle);
-            let fine = judged.refused.is_none();
-            verdict = Some(judged);
-            if fine {
-                (part, new) = (scale, gains);
-                break;
-            }
-        }
+        let accepted = worlds.accept(&theta, &found.step.theta, &flight, &present);
+        let part = accepted.part;
+        // A step that was refused leaves the table's own bits.
+        let new = if part > 0.0 { gains_of(&accepted.theta) } else { present.gains };
         let table = GainTable { sequence: present.sequence + 1, gains: new, ..present };
         let mean = |v: &[f64]| v.iter().sum::<f64>() / v.len().max(1) as f64;
         let mut gains: Vec<Change> = (0..GAIN_COUNT)
@@ -263,7 +250,7 @@ impl AdaptCmd {
             step: part,
             divergence: found.step.divergence * f64::from(part * part),
             worlds: worlds.seeds(),
-            verdict,
+            verdict: accepted.verdict,
             gains,
         };
         write(&self.out, &table, &report)?;
@@ -309,6 +296,12 @@ impl Report {
             print!(", {error:.3} with the new ones (less by {less:.3} ± {half:.3})");
         }
         println!();
+        if discovery.unwrap_or(transfer) >= 1.0 {
+            println!(
+                "that is no better than to say that nothing moves: these flights do not tell what other gains would \
+                 do; fly with exploration noise"
+            );
+        }
         println!(
             "squared TD error on flights that were not fitted, relative to the returns' spread: {:.3} with the \
              simulator's weights, {:.3} fitted",
@@ -321,10 +314,8 @@ impl Report {
             );
         }
         match &self.verdict {
-            Some(Verdict { refused: Some(why), .. }) => {
-                println!("no change is proposed: {why}");
-            }
-            Some(verdict) => println!(
+            Verdict { refused: Some(why), .. } => println!("no change is proposed: {why}"),
+            verdict => println!(
                 "in {} worlds like the data: reward of a step {:.3} with the present gains, {:.3} with the new; \
                  {:.0} % of the step was taken",
                 verdict.worlds,
@@ -332,7 +323,6 @@ impl Report {
                 verdict.new,
                 100.0 * self.step
             ),
-            None => {}
         }
         let Improvement { present, predicted, spread } = self.improvement;
         println!(

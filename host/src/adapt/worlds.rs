@@ -6,9 +6,11 @@
 
 use steady_common::law::{self, Vehicle};
 use steady_common::observation::{REWARD_CONSTANT, RewardWeights, reward};
-use steady_common::{Action, Gains, State};
+use steady_common::{Action, GainTable, Gains, State};
 use steady_sim::flight::params;
 use steady_sim::{Params, World};
+
+use crate::train::oracle::{Theta, gains_of};
 
 use super::flights::{Flight, Step};
 use super::simulated;
@@ -20,6 +22,8 @@ const KEPT: usize = 8;
 const MOST_STEPS: usize = 5000;
 /// A table may lose so much of the present one's reward in a world before it counts as worse there.
 const TOLERANCE: f64 = 0.05;
+/// How often a step that is refused is halved.
+const HALVINGS: i32 = 3;
 /// What a flight looks like: means and deviations of the position error, means of the motors, deviations of
 /// the rates.
 const SIGNATURE_LEN: usize = 13;
@@ -41,6 +45,19 @@ pub struct Verdict {
     pub new: f64,
     /// Worlds it was flown in.
     pub worlds: usize,
+}
+
+/// What is left of a step.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Accepted {
+    /// Where it leads.
+    pub theta: Theta,
+    /// Part of the step; 0 when every one was refused.
+    pub part: f32,
+    /// Why less than all of it.
+    pub refused: Option<String>,
+    /// What became of the last one that was tried.
+    pub verdict: Verdict,
 }
 
 /// A world, and what the flight looks like in it.
@@ -84,6 +101,24 @@ impl Consistent {
     #[must_use]
     pub fn seeds(&self) -> Vec<u64> {
         self.worlds.iter().map(|(seed, _)| *seed).collect()
+    }
+
+    /// As much of a step from `before` to `proposed` as these worlds do not refuse: all of it, or a half, a
+    /// quarter, an eighth of it, or nothing. The present table flew `flight`.
+    #[must_use]
+    pub fn accept(&self, before: &Theta, proposed: &Theta, flight: &Flight, table: &GainTable) -> Accepted {
+        let mut refused = None;
+        let mut verdict = Verdict { refused: None, present: 0.0, new: 0.0, worlds: self.worlds.len() };
+        for halving in 0..=HALVINGS {
+            let part = 0.5_f32.powi(halving);
+            let theta: Theta = std::array::from_fn(|i| before[i] + part * (proposed[i] - before[i]));
+            verdict = self.judge(flight, &table.gains, &gains_of(&theta), &table.vehicle);
+            match &verdict.refused {
+                None => return Accepted { theta, part, refused, verdict },
+                Some(why) => refused = Some(why.clone()),
+            }
+        }
+        Accepted { theta: *before, part: 0.0, refused, verdict }
     }
 
     /// Flies the references of a flight with the present gains and the new ones.

@@ -15,16 +15,14 @@ use crate::adapt::adapter::{Adapter, Round};
 use crate::adapt::config::Config;
 use crate::adapt::flights::Flight;
 use crate::adapt::simulated;
-use crate::adapt::worlds::Consistent;
-use crate::train::oracle::{Theta, gains_of, theta_of};
+use crate::adapt::worlds::{Accepted, Consistent};
+use crate::train::oracle::{gains_of, theta_of};
 use crate::train::run as training;
 
 use super::judge::{self, Use};
 
 /// Shorter pieces of flights are not learned from, control steps.
 const LEAST_STEPS: usize = 500;
-/// How often a step that the worlds like the data refuse is halved.
-const HALVINGS: i32 = 3;
 
 /// What is flown.
 #[derive(Clone, Debug)]
@@ -121,7 +119,9 @@ pub fn fly(run: &Path, mission: &Mission, config: &Config) -> Result<Campaign> {
             Some(flight) => {
                 let before = adapter.theta;
                 let found = adapter.round(1.0);
-                let (theta, part, refused) = accepted(&before, &found.step.theta, &flight, &table);
+                let worlds = Consistent::with(&flight, &table.gains, &table.vehicle, 1);
+                let Accepted { theta, part, refused, .. } =
+                    worlds.accept(&before, &found.step.theta, &flight, &table);
                 discovery = discovered(&found);
                 adapter.theta = theta;
                 let gains = if part > 0.0 { gains_of(&theta) } else { table.gains };
@@ -145,27 +145,6 @@ fn discovered(round: &Round) -> Option<Discovered> {
         correlation_by_penalty: Some(skills.correlation_by_penalty as f32),
     };
     (found.error_with.is_finite() && found.error_without.is_finite()).then_some(found)
-}
-
-/// As much of a step as the worlds that look like the data do not refuse, and what they said.
-fn accepted(
-    before: &Theta,
-    proposed: &Theta,
-    flight: &Flight,
-    table: &GainTable,
-) -> (Theta, f32, Option<String>) {
-    let worlds = Consistent::with(flight, &table.gains, &table.vehicle, 1);
-    let mut refused = None;
-    for halving in 0..=HALVINGS {
-        let part = 0.5_f32.powi(halving);
-        let theta: Theta = std::array::from_fn(|i| before[i] + part * (proposed[i] - before[i]));
-        let verdict = worlds.judge(flight, &table.gains, &gains_of(&theta), &table.vehicle);
-        match verdict.refused {
-            None => return (theta, part, refused),
-            Some(reason) => refused = Some(reason),
-        }
-    }
-    (*before, 0.0, refused)
 }
 
 impl Mission<'_> {

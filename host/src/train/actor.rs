@@ -67,6 +67,12 @@ pub fn action_gradient(skills: &Skills, critic: &Critic, twins: Twins, s: &Tenso
     gradients.pop().unwrap_or(a)
 }
 
+/// (G − Q(s, a)) ∂ln π(a | s)/∂μ of rows with actions `a` beside the law's. In the mean, ∂Q/∂a and this are the whole
+/// gradient, whatever Q is: a good Q takes the noise away, the errors take Q's bias away.
+pub fn score_gradient(errors: &Tensor, a: &Tensor, std: &Tensor) -> Tensor {
+    errors * a / std.square()
+}
+
 /// Mean over the rows of (∂Q/∂a)(∂a/∂θ), with θ the log-ratios of `gains`.
 #[must_use]
 pub fn gain_gradient(dq_da: &Tensor, jacobians: &[Jacobian], gains: &Gains) -> [f32; GAIN_COUNT] {

@@ -6,6 +6,7 @@ use anyhow::Context;
 use serde::{Deserialize, Serialize};
 use steady_common::observation::RewardWeights;
 use steady_sim::initial::Spread;
+use steady_sim::world::did_you_mean;
 use steady_sim::{InitialDistribution, World};
 
 use super::env::Task;
@@ -92,6 +93,9 @@ pub struct Config {
     pub evaluator: Evaluator,
     /// λ of the returns: 1 are those that were flown, less trusts the value on the way more.
     pub lambda: f32,
+    /// Part of what the skills leave unexplained of the returns that the gains follow too: 0 follows Q alone, 1
+    /// has no bias and more noise.
+    pub correction: f32,
     /// Newest transitions that LSTD looks at.
     pub window: usize,
     /// Ridge of the least squares, relative to the features' mean square.
@@ -145,7 +149,7 @@ impl Config {
             let hint = message
                 .strip_prefix("unknown field `")
                 .and_then(|rest| rest.split('`').next())
-                .map_or_else(String::new, |key| nearest(key, &Self::keys()));
+                .map_or_else(String::new, |key| did_you_mean(key, Self::keys().iter()));
             anyhow::anyhow!("{}{hint}", error.to_string().trim_end())
         })?;
         config.check()?;
@@ -188,6 +192,7 @@ impl Config {
         anyhow::ensure!(self.std.iter().all(|s| *s > 0.0), "`std` must be positive");
         anyhow::ensure!((0.0..=1.0).contains(&self.curriculum), "`curriculum` must lie in [0, 1]");
         anyhow::ensure!((0.0..=1.0).contains(&self.lambda), "`lambda` must lie in [0, 1]");
+        anyhow::ensure!((0.0..=1.0).contains(&self.correction), "`correction` must lie in [0, 1]");
         anyhow::ensure!(self.shaping >= 0.0, "`shaping` must not be negative");
         anyhow::ensure!(self.std_final > 0.0, "`std_final` must be positive");
         anyhow::ensure!((0.0..1.0).contains(&self.momentum), "`momentum` must lie in [0, 1)");
@@ -260,7 +265,7 @@ pub fn changed(mut table: toml::Table, changes: &[String]) -> anyhow::Result<tom
             change.split_once('=').with_context(|| format!("`{change}` is not of the form key=value"))?;
         let key = key.trim();
         if !table.contains_key(key) {
-            anyhow::bail!("there is no setting `{key}`{}", nearest(key, &keys));
+            anyhow::bail!("there is no setting `{key}`{}", did_you_mean(key, keys.iter()));
         }
         let parsed: toml::Table = toml::from_str(&format!("v = {value}"))
             .or_else(|_| toml::from_str(&format!("v = {value:?}")))
@@ -273,15 +278,6 @@ pub fn changed(mut table: toml::Table, changes: &[String]) -> anyhow::Result<tom
         table.insert(key.to_owned(), value);
     }
     Ok(table)
-}
-
-/// ` (did you mean …?)` with the key nearest to a word, or nothing when all are far.
-fn nearest(word: &str, keys: &[String]) -> String {
-    keys.iter()
-        .map(|key| (strsim::jaro_winkler(word, key), key))
-        .filter(|(likeness, _)| *likeness > 0.7)
-        .max_by(|a, b| a.0.total_cmp(&b.0))
-        .map_or_else(String::new, |(_, key)| format!(" (did you mean `{key}`?)"))
 }
 
 #[cfg(test)]

@@ -98,6 +98,13 @@ impl Rows {
         Self { phi, ends, r, returns }
     }
 
+    /// What was flown less what either twin that does not know the episode expected of it.
+    pub fn errors(&self, collection: &Collection, w: &Tensor) -> Tensor {
+        let errors = &self.r + self.ends.matmul(w) - self.phi.matmul(w);
+        let other: Vec<i64> = collection.episodes.iter().map(|e| i64::from(1 - e / 2 % 2)).collect();
+        errors.gather(1, &Tensor::from_slice(&other).view([-1, 1]), false)
+    }
+
     /// The rows of every other pair of episodes that have `lookahead` more behind them, or a crash.
     #[must_use]
     pub fn of(&self, collection: &Collection, parity: u32, lookahead: usize) -> Self {

@@ -297,7 +297,8 @@ impl Trainer {
         let places = self.replay.newest(collection.transitions.len());
         let batch = self.replay.batch(&places);
         let none = batch.a.zeros_like();
-        let dq_da = actor::action_gradient(&self.skills, &self.critic, twins, &batch.s, &none);
+        let dq_da = actor::action_gradient(&self.skills, &self.critic, twins, &batch.s, &none)
+            + self.unexplained(collection, &batch.s, &batch.a) * f64::from(self.config.correction);
         self.gradient = actor::gain_gradient(&dq_da, &collection.jacobians, &gains);
         let left = 1.0 - self.round as f32 / self.config.rounds as f32;
         self.actor.climb(&self.gradient, self.config.step * (0.1 + 0.9 * left), self.config.momentum);
@@ -313,6 +314,14 @@ impl Trainer {
             &mut self.rng,
             self.config.std_rate,
         )
+    }
+
+    /// What the skills do not explain of the returns, as a gradient with respect to the actions.
+    fn unexplained(&self, collection: &Collection, s: &Tensor, a: &Tensor) -> Tensor {
+        no_grad(|| {
+            let errors = Rows::new(&self.skills, collection, 1.0).errors(collection, self.critic.w());
+            actor::score_gradient(&errors, a, &self.actor.deviation(&self.skills.observations, s))
+        })
     }
 
     fn evaluate(&mut self) -> Option<f64> {
