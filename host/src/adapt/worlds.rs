@@ -104,7 +104,7 @@ impl Consistent {
     }
 
     /// As much of a step from `before` to `proposed` as these worlds do not refuse: all of it, or a half, a
-    /// quarter, an eighth of it, or nothing. The present table flew `flight`.
+    /// quarter, an eighth of it, or nothing. `table` is the present one; `flight` has the references.
     #[must_use]
     pub fn accept(&self, before: &Theta, proposed: &Theta, flight: &Flight, table: &GainTable) -> Accepted {
         let mut refused = None;

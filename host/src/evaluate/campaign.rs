@@ -6,6 +6,7 @@ use anyhow::Result;
 use serde::{Deserialize, Serialize};
 use steady_common::exploration::Exploration;
 use steady_common::gains::GAIN_COUNT;
+use steady_common::observation::{REWARD_CONSTANT, RewardWeights};
 use steady_common::{GainTable, Gains};
 use steady_sim::Params;
 use steady_sim::flight::Task;
@@ -23,6 +24,12 @@ use super::judge::{self, Use};
 
 /// Shorter pieces of flights are not learned from, control steps.
 const LEAST_STEPS: usize = 500;
+
+/// Gains whose flights earn less than the best ones so far by more than this part of it are given up.
+const TOLERANCE: f64 = 0.05;
+
+/// A difference of so many standard deviations is clear.
+const CLEARLY: f64 = 2.0;
 
 /// What is flown.
 #[derive(Clone, Debug)]
@@ -51,6 +58,8 @@ pub struct Mission<'a> {
 pub struct Campaign {
     /// The gains in the end.
     pub gains: [f32; GAIN_COUNT],
+    /// False when the flights did not become clearly better: then these are the gains of the start.
+    pub is_kept: bool,
     /// The start and every round.
     pub rounds: Vec<Learned>,
     /// What discovery brought on the last round's data, where there was discovery.
@@ -69,6 +78,8 @@ pub struct Learned {
     pub part: f32,
     /// Why less than all of it.
     pub refused: Option<String>,
+    /// Whether the round flew so much worse than an earlier one that the step starts from that one's gains.
+    pub rolled_back: bool,
     /// Mean tracking error of the probes, m; nothing without probes.
     pub tracking_error_m: Option<f32>,
     /// Their mean cumulative reward.
@@ -106,20 +117,30 @@ pub fn fly(run: &Path, mission: &Mission, config: &Config) -> Result<Campaign> {
     let mut adapter = Adapter::new(config.clone(), &trainer, theta_of(&table.gains), mission.seed);
     let mut rounds = vec![mission.probe(&table, Learned::default())?];
     let mut discovery = None;
+    let start = table.gains;
+    let mut best = (start, f64::NEG_INFINITY);
+    let mut flown_rewards = Vec::new();
     for round in 0..mission.rounds {
         // Flights that do not divide evenly are flown early.
         let so_far = |r: usize| (r * mission.flights).div_ceil(mission.rounds);
         let (from, to) = (so_far(round), so_far(round + 1));
         let (flights, crashes) = mission.explore(&table, from..to);
         let newest = flights.iter().max_by_key(|f| f.steps.len()).cloned();
+        let flown = table.gains;
+        let rewards = rewards_per_step(&flights, crashes);
+        let rolled_back = give_up(&mut table, &mut best, mean(&rewards));
+        if rolled_back {
+            adapter.theta = theta_of(&table.gains);
+        }
         adapter.add(flights);
-        let learned = Learned { flights: to, crashes, ..Learned::default() };
+        flown_rewards.push(rewards);
+        let learned = Learned { flights: to, crashes, rolled_back, ..Learned::default() };
         let learned = match newest {
             None => Learned { refused: Some("no flight was long enough".to_owned()), ..learned },
             Some(flight) => {
                 let before = adapter.theta;
                 let found = adapter.round(1.0);
-                let worlds = Consistent::with(&flight, &table.gains, &table.vehicle, 1);
+                let worlds = Consistent::with(&flight, &flown, &table.vehicle, 1);
                 let Accepted { theta, part, refused, .. } =
                     worlds.accept(&before, &found.step.theta, &flight, &table);
                 discovery = discovered(&found);
@@ -131,7 +152,48 @@ pub fn fly(run: &Path, mission: &Mission, config: &Config) -> Result<Campaign> {
         };
         rounds.push(mission.probe(&table, learned)?);
     }
-    Ok(Campaign { gains: table.gains.to_array(), rounds, discovery })
+    let is_kept = paid_off(&flown_rewards);
+    let gains = if is_kept { table.gains } else { start };
+    Ok(Campaign { gains: gains.to_array(), is_kept, rounds, discovery })
+}
+
+/// Mean reward of a control step of each flight, without the constant; of crashes there is nothing worse.
+fn rewards_per_step(flights: &[Flight], crashes: usize) -> Vec<f64> {
+    if crashes > 0 || flights.is_empty() {
+        return vec![f64::NEG_INFINITY];
+    }
+    let reward = |f: &Flight| f.reward(&RewardWeights::PAPER) / f.steps.len() as f64;
+    flights.iter().map(|f| reward(f) - f64::from(REWARD_CONSTANT)).collect()
+}
+
+/// Whether the flights of the last round earned clearly more than those of the first, which is how one knows that
+/// learning works here. A single round says nothing against it.
+fn paid_off(rounds: &[Vec<f64>]) -> bool {
+    let [first, .., last] = rounds else { return true };
+    let (mut squares, mut freedom) = (0.0, 0.0);
+    for round in rounds.iter().filter(|r| r.iter().all(|v| v.is_finite())) {
+        squares += round.iter().map(|v| (v - mean(round)).powi(2)).sum::<f64>();
+        freedom += round.len() as f64 - 1.0;
+    }
+    let of_one = squares / freedom.max(1.0);
+    let of_both = of_one * (1.0 / first.len() as f64 + 1.0 / last.len() as f64);
+    mean(last) > mean(first) + CLEARLY * of_both.sqrt()
+}
+
+fn mean(values: &[f64]) -> f64 {
+    values.iter().sum::<f64>() / values.len().max(1) as f64
+}
+
+/// Puts the best gains so far back into a table that flew clearly worse; true if it did.
+fn give_up(table: &mut GainTable, best: &mut (Gains, f64), reward: f64) -> bool {
+    if reward > best.1 {
+        *best = (table.gains, reward);
+    }
+    let is_worse = reward < best.1 - TOLERANCE * best.1.abs();
+    if is_worse {
+        table.gains = best.0;
+    }
+    is_worse
 }
 
 /// What discovery brought to a round's predictions, where there was discovery.
@@ -189,4 +251,36 @@ impl Mission<'_> {
 
 fn pilot(gains: &Gains, table: &GainTable) -> Pilot {
     Pilot::mellinger(*gains, table.vehicle)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn gains_that_fly_clearly_worse_are_given_up() {
+        let good = GainTable::built_in();
+        let mut best = (good.gains, f64::NEG_INFINITY);
+        let mut table = good;
+        assert!(!give_up(&mut table, &mut best, -1.0));
+        let mut other = good.gains.to_array();
+        other[1] *= 2.0;
+        for (reward, is_worse) in [(-1.04, false), (-1.06, true), (f64::NEG_INFINITY, true)] {
+            table.gains = Gains::from_array(other);
+            assert_eq!(give_up(&mut table, &mut best, reward), is_worse, "{reward}");
+            assert_eq!(table.gains == good.gains, is_worse, "{reward}");
+        }
+        assert!(!give_up(&mut table, &mut best, -0.9) && best.1 == -0.9);
+    }
+
+    #[test]
+    fn only_what_clearly_flies_better_is_kept() {
+        let noisy = |mean: f64| vec![mean - 0.1, mean + 0.1];
+        assert!(paid_off(&[noisy(-1.0)]), "a single round has nothing against it");
+        assert!(paid_off(&[noisy(-1.0), noisy(-0.8), noisy(-0.6)]));
+        assert!(!paid_off(&[noisy(-1.0), noisy(-0.6), noisy(-0.9)]));
+        assert!(!paid_off(&[noisy(-1.0), vec![f64::NEG_INFINITY]]));
+        assert!(paid_off(&[vec![f64::NEG_INFINITY], noisy(-1.0)]));
+        assert!(paid_off(&[vec![-1.0], vec![-0.9]]), "single flights are compared as they are");
+    }
 }

@@ -44,6 +44,10 @@ pub struct Learning {
     pub crashes: usize,
     /// Rounds whose step was refused outright.
     pub refused: usize,
+    /// Rounds that flew so much worse that their gains were given up.
+    pub rolled_back: usize,
+    /// Campaigns that ended with the gains of their start, as nothing clearly better was flown.
+    pub unchanged: usize,
     /// Squared error of the next state on pieces of flights that were not fitted, relative to how far the state
     /// moves, with the new skills.
     pub error_with_discovery: Option<Estimate>,
@@ -190,20 +194,23 @@ impl Report {
         )?;
         writeln!(
             text,
-            "| world | task | controller | flights | crashed | steps refused | error with discovery | without | \
-             correlation | by λ alone |\n|---|---|---|---:|---:|---:|---:|---:|---:|---:|"
+            "| world | task | controller | flights | crashed | steps refused | gains given up | ended with the \
+             start's | error with discovery | without | correlation | by λ alone \
+             |\n|---|---|---|---:|---:|---:|---:|---:|---:|---:|---:|---:|"
         )?;
         let shown = |e: &Option<Estimate>| e.map_or_else(|| "–".to_owned(), |e| e.text(4));
         for l in &self.learning {
             writeln!(
                 text,
-                "| {} | {} | {} | {} | {} | {} | {} | {} | {} | {} |",
+                "| {} | {} | {} | {} | {} | {} | {} | {} | {} | {} | {} | {} |",
                 l.world,
                 l.task.name(),
                 name(l.controller, &l.variation),
                 l.flights,
                 l.crashes,
                 l.refused,
+                l.rolled_back,
+                l.unchanged,
                 shown(&l.error_with_discovery),
                 shown(&l.error_without_discovery),
                 l.correlation.map_or_else(|| "–".to_owned(), |c| format!("{c:.1e}")),
@@ -273,6 +280,8 @@ fn learning(results: &Results, group: Group) -> Option<Learning> {
         flights: campaigns.iter().filter_map(|c| c.rounds.last()).map(|r| r.flights).sum(),
         crashes: rounds().map(|r| r.crashes).sum(),
         refused: rounds().filter(|r| r.part == 0.0 && r.refused.is_some()).count(),
+        rolled_back: rounds().filter(|r| r.rolled_back).count(),
+        unchanged: campaigns.iter().filter(|c| !c.is_kept).count(),
         error_with_discovery: estimate(|d| d.error_with),
         error_without_discovery: estimate(|d| d.error_without),
         correlation: found.iter().map(|d| f64::from(d.correlation)).reduce(f64::max),

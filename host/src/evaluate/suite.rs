@@ -8,7 +8,7 @@ use steady_sim::flight::Task;
 use crate::adapt::config::Config;
 
 /// First sampler seed of the worlds in which STEADY must do no harm; the adaptation's own check uses lower ones.
-const HARM_FIRST_WORLD: u64 = 1000;
+const HARM_FIRST_WORLD: u64 = 2000;
 const HARM_WORLDS: u64 = 20;
 /// Prefix of a world that the sampler makes.
 const SAMPLE: &str = "sample-";
