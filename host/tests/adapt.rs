@@ -327,6 +327,39 @@ fn from_a_run_and_a_log_to_a_table() {
     let new = GainTable::decode(&page).unwrap();
     assert_eq!(new.sequence, 2);
     assert!(new.gains.check().is_ok() && new.gains != Gains::nominal());
+    let events = |folder: &str| {
+        let files = std::fs::read_dir(at(folder)).unwrap().flatten();
+        files.filter(|f| f.file_name().to_string_lossy().starts_with("events.out.tfevents")).count()
+    };
+    assert_eq!(events("new"), 1);
+
+    // Several seeds have folders of their own; the same seed gives the same table; what is done stays done.
+    let several = |extra: &[&str]| {
+        let all = [
+            "adapt",
+            "--run",
+            "run",
+            "--logs",
+            "log00",
+            "--out",
+            "all",
+            "--seeds",
+            "2",
+            "--set",
+            "updates=20",
+        ];
+        steady(&[&all, extra].concat())
+    };
+    let (code, out, error) = several(&[]);
+    assert_eq!(code, Some(0), "{error}");
+    assert!(out.contains("2 seeds: believed to bring"), "{out}");
+    assert_eq!(std::fs::read(at("all/seed1/gains.bin")).unwrap(), page);
+    assert_ne!(std::fs::read(at("all/seed2/gains.bin")).unwrap(), page);
+    std::fs::remove_dir_all(at("all/seed2")).unwrap();
+    let (code, _, error) = several(&["--resume"]);
+    assert_eq!(code, Some(0), "{error}");
+    assert!(error.contains("seed1: done already") && !error.contains("seed2"), "{error}");
+    assert_eq!((events("all/seed1"), events("all/seed2")), (1, 1));
 
     // Another firmware's flight, where it is at hand: a gap is seen and a bounded table proposed.
     let shared = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../shared/data/log27");

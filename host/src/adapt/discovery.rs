@@ -37,6 +37,8 @@ pub struct Discovery {
     /// λ.
     pub lambda: f64,
     features: i64,
+    /// L_disc and λ at every update of the latest learning.
+    pub trace: Vec<[f64; 2]>,
 }
 
 /// The flights' transitions as tensors, and what the simulator's skills say of them.
@@ -90,6 +92,7 @@ impl Discovery {
             project: Tensor::zeros([width, features], cpu),
             lambda: config.lambda,
             features,
+            trace: Vec::new(),
         }
     }
 
@@ -140,6 +143,7 @@ impl Discovery {
         let n = data.s.size().first().copied().unwrap_or(0);
         let batch = (config.batch as i64).min(n);
         let mut found = Found::default();
+        self.trace.clear();
         for update in 0..config.updates {
             let rows: Vec<i64> =
                 (0..batch).map(|_| (u64::from(rng.next_u32()) % n.max(1) as u64) as i64).collect();
@@ -160,6 +164,7 @@ impl Discovery {
                 self.lambda = (self.lambda * if broken { 1.2 } else { 0.95 })
                     .clamp(config.lambda, LAMBDA_MOST * config.lambda);
             }
+            self.trace.push([found.loss, self.lambda]);
             let mut loss = disc + correlations.abs().sum(Kind::Float) * (self.lambda / self.features as f64);
             let mut trained = vec![&mut self.phi.trainable, &mut self.linear, &mut self.mu.trainable];
             if config.shaping > 0.0 {

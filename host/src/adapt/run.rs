@@ -1,9 +1,11 @@
 //! `steady adapt`: from a run and the logs of its flights to a better gain table.
 
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
 use clap::Args;
+use indicatif::{ProgressBar, ProgressFinish};
 use serde::Serialize;
 use steady_common::GainTable;
 use steady_common::gains::{GAIN_COUNT, GAINS};
@@ -12,7 +14,9 @@ use steady_sim::flight::params;
 
 use crate::log::replay::replay;
 use crate::log::{self, Log};
+use crate::provenance::Provenance;
 use crate::stats::mean_95;
+use crate::tensorboard::EventFile;
 use crate::train::oracle::{gains_of, theta_of};
 use crate::train::run as training;
 use crate::{files, gains_file};
@@ -27,6 +31,9 @@ use super::worlds::{Consistent, Verdict};
 
 /// Shorter pieces of flights are not looked at, s.
 const LEAST_S: f32 = 2.0;
+
+/// What was found, in the folder of the results.
+const REPORT: &str = "adapt.json";
 
 /// Learn from logged flights: discover what the simulator lacks, and improve the gains.
 #[derive(Args, Clone, Debug)]
@@ -46,6 +53,13 @@ pub struct AdaptCmd {
     /// Random numbers of everything.
     #[arg(long, default_value_t = 1)]
     pub seed: u64,
+    /// Adapt with so many seeds from `--seed` on, each into a folder of its own in `--out`: how much of the
+    /// proposal is chance.
+    #[arg(long, default_value_t = 1)]
+    pub seeds: u64,
+    /// Leave out the seeds that are done.
+    #[arg(long)]
+    pub resume: bool,
     /// Folder for the new table and what is known about it.
     #[arg(short, long)]
     pub out: PathBuf,
@@ -87,6 +101,9 @@ pub struct Report {
     pub verdict: Verdict,
     /// Gains, most changed first.
     pub gains: Vec<Change>,
+    /// L_disc and λ at every update of the discovery.
+    #[serde(skip)]
+    pub trace: Vec<[f64; 2]>,
 }
 
 /// How well the next state is predicted.
@@ -155,11 +172,34 @@ impl AdaptCmd {
     /// # Errors
     /// When the run or a log cannot be read, a log does not replay, or there is nothing to learn from.
     pub fn run(&self) -> Result<()> {
-        let (_, report) = self.adapt()?;
-        if self.json {
-            println!("{}", serde_json::to_string_pretty(&report)?);
-        } else {
-            report.show(&self.out);
+        let mut reports = Vec::new();
+        for seed in self.seed..self.seed + self.seeds.max(1) {
+            let out = if self.seeds > 1 { self.out.join(format!("seed{seed}")) } else { self.out.clone() };
+            if self.resume && out.join(REPORT).is_file() {
+                eprintln!("{}: done already", out.display());
+                continue;
+            }
+            let (_, report) = Self { seed, out: out.clone(), ..self.clone() }.adapt()?;
+            report.log(&out)?;
+            let provenance = serde_json::to_vec_pretty(&Provenance::of_this_run(seed))?;
+            files::write(&out.join("provenance.json"), &provenance)?;
+            if !self.json {
+                report.show(&out);
+            }
+            reports.push(report);
+        }
+        match reports.as_slice() {
+            [report] if self.json => println!("{}", serde_json::to_string_pretty(report)?),
+            _ if self.json => println!("{}", serde_json::to_string_pretty(&reports)?),
+            [_, _, ..] => {
+                let predicted: Vec<f64> = reports.iter().map(|r| r.improvement.predicted).collect();
+                let (mean, half) = mean_95(&predicted);
+                println!(
+                    "{} seeds: believed to bring {mean:+.0} ± {half:.0} (95 % over seeds)",
+                    reports.len()
+                );
+            }
+            _ => {}
         }
         Ok(())
     }
@@ -171,7 +211,10 @@ impl AdaptCmd {
     pub fn adapt(&self) -> Result<(GainTable, Report)> {
         let mut config = Config::with(&self.changes)?;
         config.discovery &= !self.transfer_only;
+        let progress = self.progress();
+        progress.set_message("reading the run");
         let trainer = training::load(&self.run, self.threads)?;
+        progress.set_message("replaying the logs");
         let replayed = self.check_replay()?;
         let recording = log::transitions(&self.logs)?;
         let mut rounds: Vec<(GainTable, Vec<Flight>)> = Vec::new();
@@ -216,7 +259,9 @@ impl AdaptCmd {
         let simulator = params(&World::load(&trainer.config.world)?)?;
         let length = Cut::of(&trainer.task).steps_per_transition(&adapter.flights);
         let gap = simulated::prediction_error(&simulator, &adapter.flights, length);
+        progress.set_message("discovering skills and improving the gains");
         let found = adapter.round(1.0);
+        progress.set_message("flying the new gains in worlds like the data");
         let worlds = Consistent::with(&flight, &present.gains, &present.vehicle, self.threads);
         let accepted = worlds.accept(&theta, &found.step.theta, &flight, &present);
         let part = accepted.part;
@@ -252,9 +297,18 @@ impl AdaptCmd {
             worlds: worlds.seeds(),
             verdict: accepted.verdict,
             gains,
+            trace: adapter.new.map(|new| new.trace).unwrap_or_default(),
         };
+        drop(progress);
         write(&self.out, &table, &report)?;
         Ok((table, report))
+    }
+
+    /// What is being done, on a terminal.
+    fn progress(&self) -> ProgressBar {
+        let progress = if self.json { ProgressBar::hidden() } else { ProgressBar::new_spinner() };
+        progress.enable_steady_tick(Duration::from_millis(100));
+        progress.with_finish(ProgressFinish::AndClear)
     }
 
     /// Every control step of the logs computed again; nothing is learned from logs that the law does not
@@ -276,6 +330,26 @@ impl AdaptCmd {
 }
 
 impl Report {
+    /// TensorBoard events: the discovery update by update, then what came of it.
+    fn log(&self, out: &Path) -> Result<()> {
+        let mut events = EventFile::create(out)?;
+        for (update, [loss, lambda]) in (1..).zip(&self.trace) {
+            let values = [("discovery/loss_disc", *loss), ("discovery/lambda", *lambda)];
+            events.scalars(update, &values)?;
+        }
+        let Prediction { simulator, transfer, discovery, .. } = self.prediction;
+        let mut values = vec![
+            ("prediction/simulator", simulator),
+            ("prediction/transfer", transfer),
+            ("improvement/predicted", self.improvement.predicted),
+            ("improvement/spread", self.improvement.spread),
+            ("improvement/step", f64::from(self.step)),
+        ];
+        values.extend(discovery.map(|error| ("prediction/discovery", error)));
+        values.extend(self.discovery.map(|found| ("discovery/correlation", found.correlation)));
+        events.scalars(self.trace.len() as u64, &values)
+    }
+
     fn show(&self, out: &Path) {
         println!(
             "{} flights, {} control steps, {} replayed bit for bit",
@@ -344,5 +418,5 @@ fn write(out: &Path, table: &GainTable, report: &Report) -> Result<()> {
     std::fs::create_dir_all(out).with_context(|| format!("{}: cannot be made", out.display()))?;
     files::write(&out.join("gains.toml"), gains_file::to_toml(table).as_bytes())?;
     files::write(&out.join("gains.bin"), &table.encode())?;
-    files::write(&out.join("adapt.json"), &serde_json::to_vec_pretty(report)?)
+    files::write(&out.join(REPORT), &serde_json::to_vec_pretty(report)?)
 }

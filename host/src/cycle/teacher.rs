@@ -42,6 +42,8 @@ impl Teacher for Adaptation {
             transfer_only: self.transfer_only,
             changes,
             seed: self.seed,
+            seeds: 1,
+            resume: false,
             out: folder.to_owned(),
             threads: self.threads,
             json: false,
