@@ -28,6 +28,7 @@ pub(crate) struct Package {
 const PACKAGES: &[Package] = &[
     Package { name: "g++", needed_for: "libtorch bindings", probe: Probe::Program(&["g++", "c++"]) },
     Package { name: "cmake", needed_for: "processor emulator", probe: Probe::Program(&["cmake"]) },
+    Package { name: "make", needed_for: "processor emulator", probe: Probe::Program(&["make"]) },
     Package { name: "clang", needed_for: "processor emulator", probe: Probe::Program(&["clang"]) },
     Package { name: "libclang-dev", needed_for: "processor emulator", probe: Probe::Libclang },
     Package { name: "pkg-config", needed_for: "radio link", probe: Probe::Program(&["pkg-config"]) },

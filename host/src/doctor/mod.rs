@@ -83,6 +83,7 @@ pub fn examine() -> Vec<Finding> {
         build::libtorch(),
         build::rust_target(),
         program("cmake", "cmake", "the emulator's build"),
+        program("make", "make", "the emulator's build"),
         build::libclang(),
         build::libusb(),
         program("mtools", "mcopy", "SD-card images"),
