@@ -176,7 +176,8 @@ impl Default for Plan {
 
 impl Plan {
     /// The parameters that the ground sets before the flight.
-    fn settings(&self) -> Vec<String> {
+    #[must_use]
+    pub fn settings(&self) -> Vec<String> {
         let mut settings = Vec::new();
         if self.controller != Controller::Law {
             settings.push(format!("stabilizer.controller={}", self.controller.number()));
@@ -275,7 +276,7 @@ pub struct Flown {
 }
 
 /// How well the task was flown, by the simulator's truth over the part that counts.
-#[derive(Clone, Copy, Debug, Deserialize, PartialEq, Serialize)]
+#[derive(Clone, Copy, Debug, Default, Deserialize, PartialEq, Serialize)]
 pub struct Tracking {
     /// Length of that part, s.
     pub duration_s: f64,

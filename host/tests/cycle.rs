@@ -217,16 +217,20 @@ fn a_comparison_is_the_same_however_often_it_was_killed() {
 /// The real firmware on the virtual Crazyflie.
 #[cfg(feature = "train")]
 mod real {
+    use std::io::{BufRead, BufReader};
     use std::path::PathBuf;
     use std::process::{Child, Command, Stdio};
+    use std::sync::Mutex;
     use std::time::Duration;
 
     use crate::firmware::elf;
     use steady::cycle::journal::End;
+    use steady::cycle::real_drone::{Person, RealDrone, Request};
     use steady::cycle::stage::Flashed;
     use steady::cycle::virtual_drone::VirtualDrone;
-    use steady::fly::Program;
+    use steady::fly::{Plan, Program};
     use steady::report::data::Data;
+    use steady_common::exploration::Exploration;
 
     use super::*;
 
@@ -362,5 +366,147 @@ mod real {
         assert!(!bad.verdict.as_ref().unwrap().is_kept);
         assert_eq!(bad.restored, Some(Flashed { sequence: 3, page: 2 }));
         assert_eq!(journal.end.as_ref().unwrap().best, 0);
+    }
+
+    /// Proposes a stiffer height loop.
+    struct Stiffer;
+
+    impl Teacher for Stiffer {
+        fn simulator(&self) -> Result<GainTable> {
+            Ok(GainTable { sequence: 1, ..GainTable::built_in() })
+        }
+
+        fn adapt(&self, logs: &[PathBuf], _: f32, _: &Path) -> Result<Option<GainTable>> {
+            assert!(steady::log::transitions(logs)?.steps() > 1000);
+            let mut table = self.simulator()?;
+            table.gains.position.p.z *= 1.2;
+            Ok(Some(table))
+        }
+    }
+
+    /// Does with a virtual drone what a person does with a real one: switches it on and off, flies it, and
+    /// carries its card.
+    struct Pilot {
+        program: Program,
+        folder: PathBuf,
+        port: u16,
+        drone: Mutex<Option<Child>>,
+        asked: Mutex<Vec<String>>,
+        /// Goes away when asked for this flight.
+        leaves_at: Option<usize>,
+    }
+
+    impl Pilot {
+        fn new(elf: &Path, folder: &Path, leaves_at: Option<usize>) -> Self {
+            let program = Path::new(env!("CARGO_BIN_EXE_steady")).with_file_name("virtual-crazyflie");
+            let free = std::net::UdpSocket::bind("127.0.0.1:0").unwrap();
+            Self {
+                program: Program::at(&program, elf),
+                folder: folder.to_owned(),
+                port: free.local_addr().unwrap().port(),
+                drone: Mutex::default(),
+                asked: Mutex::default(),
+                leaves_at,
+            }
+        }
+
+        fn switch_on(&self) {
+            self.switch_off();
+            let mut command = self.program.command("serve");
+            command.args(["--quiet", "--no-card", "--udp", &format!("127.0.0.1:{}", self.port)]);
+            command.args(["--seconds", "300", "--flash"]).arg(self.folder.join(FLASH));
+            command.arg("--out").arg(&self.folder).stdout(Stdio::piped());
+            let mut process = command.spawn().unwrap();
+            let mut line = String::new();
+            BufReader::new(process.stdout.take().unwrap()).read_line(&mut line).unwrap();
+            assert!(line.contains("listening"), "{line}");
+            *self.drone.lock().unwrap() = Some(process);
+        }
+
+        fn switch_off(&self) {
+            if let Some(process) = self.drone.lock().unwrap().take() {
+                kill(process);
+            }
+        }
+
+        fn fly(&self, with_noise: bool) {
+            let card = self.folder.join("card");
+            let number = fs::read_dir(&card).unwrap().count();
+            let plan = Plan {
+                task: self.folder.join("short.csv").to_string_lossy().into_owned(),
+                world: "paper".to_owned(),
+                seed: 1 + number as u64,
+                exploration: Exploration { enabled: with_noise, std: [0.05; 4], hold: 25, seed: 1 },
+                flash: Some(self.folder.join(FLASH)),
+                ..Plan::default()
+            };
+            let flown = plan.fly(&self.program, &self.folder.join("flown")).unwrap();
+            assert!(flown.success);
+            fs::copy(&flown.log_files()[0], card.join(format!("log{number:02}"))).unwrap();
+        }
+    }
+
+    impl Drop for Pilot {
+        fn drop(&mut self) {
+            self.switch_off();
+        }
+    }
+
+    impl Person for &Pilot {
+        fn ask(&self, request: &Request) -> Result<()> {
+            let mut asked = self.asked.lock().unwrap();
+            asked.push(request.to_string());
+            match request {
+                Request::Flash { .. } | Request::Prepare { .. } => self.switch_on(),
+                Request::Fly { with_noise, .. } => {
+                    self.switch_off();
+                    self.fly(*with_noise);
+                    let flights = asked.iter().filter(|text| text.starts_with("Fly number")).count();
+                    anyhow::ensure!(Some(flights) != self.leaves_at, "gone home");
+                }
+                Request::NoLog { what } => anyhow::bail!("{what}"),
+            }
+            Ok(())
+        }
+    }
+
+    #[test]
+    fn a_drone_that_a_person_flies_goes_through_the_same_loop() {
+        let Some(elf) = elf() else { return };
+        let folder = tempfile::tempdir().unwrap();
+        let f = folder.path();
+        short_task(f);
+        fs::create_dir(f.join("card")).unwrap();
+        let settings = Settings { iterations: 1, flights: 1, judging: 2, ..Settings::default() };
+        let go = |leaves_at| {
+            let pilot = Pilot::new(&elf, f, leaves_at);
+            let uri = format!("udp://127.0.0.1:{}", pilot.port).parse().unwrap();
+            let out = f.join("out");
+            let drone = RealDrone::new(uri, "short".to_owned(), f.join("card"), out.clone(), &pilot);
+            let opened = Loop::open(&out, settings.clone(), Origin::default(), true, &drone, &Stiffer);
+            let ended = opened.unwrap().with(1, "").run().map(|_| ());
+            let asked = pilot.asked.lock().unwrap().clone();
+            (ended, asked)
+        };
+        // Ended after the second flight was flown and before its log was taken.
+        let (ended, asked) = go(Some(2));
+        assert!(format!("{:#}", ended.unwrap_err()).contains("gone home"));
+        assert!(asked.iter().any(|text| text.contains("new table goes onto udp://")), "{asked:?}");
+        let (ended, asked) = go(None);
+        ended.unwrap();
+        let fly = |noise: &str| asked.iter().filter(|t| t.starts_with("Fly") && t.contains(noise)).count();
+        // Both flights that were flown before are on the card and are not flown again.
+        assert_eq!((fly("without noise"), fly("WITH exploration noise")), (2, 1), "{asked:?}");
+        let journal = Journal::load(&f.join("out")).unwrap();
+        assert!(journal.end.is_some() && journal.iterations.len() == 2);
+        for flight in journal.iterations.iter().flat_map(|i| i.judged.iter().flatten()) {
+            let tracking = flight.tracking.unwrap();
+            assert!(flight.is_good && flight.steps > 1000, "{flight:?}");
+            assert!(tracking.tracking_error_m > 0.001 && tracking.tracking_error_m < 0.3, "{tracking:?}");
+        }
+        // Every log belongs to one flight, and the page has them all.
+        let logs = steady::log::find(&[f.join("card")]).unwrap().logs;
+        assert_eq!(logs.len(), 5);
+        assert!(Data::of(&f.join("out")).is_ok());
     }
 }

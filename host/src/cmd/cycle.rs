@@ -5,18 +5,22 @@ use std::process::Command;
 
 use anyhow::{Context, Result, ensure};
 use clap::Args;
+use steady_radio::Uri;
 
 use super::fly::Noise;
 use crate::cycle::compare::{self, Comparison};
 use crate::cycle::journal::Origin;
+use crate::cycle::real_drone::{RealDrone, Terminal};
 use crate::cycle::settings::{HOLD, Settings};
 use crate::cycle::teacher::Adaptation;
 use crate::cycle::virtual_drone::VirtualDrone;
-use crate::cycle::{Loop, Teacher};
-use crate::fly::Program;
+use crate::cycle::{Loop, Stage, Teacher};
+use crate::fly::{Program, find_image};
 
 /// The noise without values given.
 const NOISE: &str = "0.05,0.05,0.05,0.025";
+/// What stands in the journal for a world that is none of ours.
+const REAL: &str = "real";
 /// Longest firmware image that is looked at.
 const MOST_ELF_BYTES: u64 = 256 << 20;
 
@@ -78,6 +82,13 @@ pub struct Cmd {
     /// Free room on the card at the start of the flights with noise, MiB.
     #[arg(long, value_name = "MIB")]
     card_free_mib: Option<u32>,
+    /// A real drone instead of the virtual one, by its address: tables go onto it by radio, you fly it and bring
+    /// the card, and are asked before each step. See docs/real-drone.md first.
+    #[arg(long, value_name = "URI", requires = "card", conflicts_with_all = ["compare", "world", "fault", "card_free_mib"])]
+    drone: Option<Uri>,
+    /// Where the files of the drone's card are found when it is in this computer.
+    #[arg(long, value_name = "FOLDER", requires = "drone")]
+    card: Option<PathBuf>,
     /// Firmware image; default: where `cargo xtask firmware` puts it.
     #[arg(long)]
     elf: Option<PathBuf>,
@@ -103,14 +114,8 @@ impl Cmd {
     pub fn run(self) -> Result<()> {
         let settings = self.settings()?;
         settings.check()?;
-        let program = Program::find(self.elf.as_deref())?;
-        let drone = VirtualDrone {
-            program: program.clone(),
-            task: settings.task.clone(),
-            world: settings.world.clone(),
-        };
         let run = self.trained()?;
-        let origin = origin(&run, program.elf())?;
+        let origin = origin(&run, &find_image(self.elf.as_deref())?)?;
         // Networks of our size; and the same bits whatever else runs.
         crate::torch::set_threads(1);
         let teacher = |settings: &Settings| Adaptation {
@@ -119,6 +124,17 @@ impl Cmd {
             changes: settings.changes.clone(),
             seed: settings.seed,
             threads: self.jobs.max(1),
+        };
+        if let (Some(uri), Some(card)) = (&self.drone, &self.card) {
+            let task = settings.task.clone();
+            let drone = RealDrone::new(uri.clone(), task, card.clone(), self.out.clone(), Terminal);
+            // There is one drone.
+            return self.walk(&drone, settings.clone(), origin, &teacher(&settings), 1);
+        }
+        let drone = VirtualDrone {
+            program: Program::find(self.elf.as_deref())?,
+            task: settings.task.clone(),
+            world: settings.world.clone(),
         };
         if let Some(seeds) = self.compare {
             let wanted = Comparison::new(settings, seeds, self.compare_flights, origin);
@@ -131,9 +147,18 @@ impl Cmd {
             }
             return Ok(());
         }
-        let teacher = teacher(&settings);
-        let mut this =
-            Loop::open(&self.out, settings, origin, self.resume, &drone, &teacher)?.with(self.jobs, "");
+        self.walk(&drone, settings.clone(), origin, &teacher(&settings), self.jobs)
+    }
+
+    fn walk(
+        &self,
+        stage: &dyn Stage,
+        settings: Settings,
+        origin: Origin,
+        teacher: &dyn Teacher,
+        jobs: usize,
+    ) -> Result<()> {
+        let mut this = Loop::open(&self.out, settings, origin, self.resume, stage, teacher)?.with(jobs, "");
         this.run()?;
         if self.json {
             println!("{}", serde_json::to_string_pretty(this.journal())?);
@@ -146,7 +171,7 @@ impl Cmd {
     fn settings(&self) -> Result<Settings> {
         Ok(Settings {
             task: place(&self.task)?,
-            world: place(&self.world)?,
+            world: if self.drone.is_some() { REAL.to_owned() } else { place(&self.world)? },
             iterations: self.iterations,
             flights: self.flights,
             judging: self.judging,

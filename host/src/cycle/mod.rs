@@ -8,6 +8,7 @@
 pub mod compare;
 pub mod journal;
 pub mod judge;
+pub mod real_drone;
 pub mod run;
 pub mod settings;
 pub mod stage;

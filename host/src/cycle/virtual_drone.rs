@@ -20,7 +20,7 @@ use crate::log::{Log, each_step};
 /// A flight with noise that logged less than two seconds of the law says nothing: the card is to blame.
 const LEAST_STEPS: u64 = 1000;
 /// Guard states from here on mean that it took gains out of flight.
-const TRIPPED: u8 = 2;
+pub(super) const TRIPPED: u8 = 2;
 /// Every so many lines of the truth are kept: a hundred a second.
 const THIN: usize = 10;
 
@@ -84,16 +84,7 @@ impl Stage for VirtualDrone {
         client.platform()?;
         let survey = Survey::take(&mut client, &mut |_| {})?;
         survey.check(MIN_BATTERY_V)?;
-        let written = tables::write(&mut client, &survey, table, &mut |_| {})?;
-        // What the firmware itself has now, not what the bootloader was told.
-        let area = tables::read(&mut client, &mut |_| {})?;
-        let expected = GainTable { sequence: written.sequence, ..*table };
-        let found = area.tables().last().map(|(_, found)| *found);
-        ensure!(
-            found == Some(expected),
-            steady_radio::Error::Verification(format!("table {} came back changed", written.sequence))
-        );
-        Ok(Flashed { sequence: written.sequence, page: written.page })
+        flash_by_radio(&mut client, &survey, table)
     }
 
     fn fly(&self, flight: &Flight, folder: &Path) -> Result<Outcome> {
@@ -115,6 +106,19 @@ impl Stage for VirtualDrone {
         let (outcome, _) = self.fly_once(&again, folder)?;
         Ok(Outcome { new_card: true, ..outcome })
     }
+}
+
+/// Writes a table over the bootloader and compares what the firmware itself has afterwards.
+pub(super) fn flash_by_radio(client: &mut Client, survey: &Survey, table: &GainTable) -> Result<Flashed> {
+    let written = tables::write(client, survey, table, &mut |_| {})?;
+    let area = tables::read(client, &mut |_| {})?;
+    let expected = GainTable { sequence: written.sequence, ..*table };
+    let found = area.tables().last().map(|(_, found)| *found);
+    ensure!(
+        found == Some(expected),
+        steady_radio::Error::Verification(format!("table {} came back changed", written.sequence))
+    );
+    Ok(Flashed { sequence: written.sequence, page: written.page })
 }
 
 impl VirtualDrone {

@@ -6,6 +6,8 @@ use anyhow::{Context, Result, ensure};
 use serde::Serialize;
 use serde_json::Value;
 
+use crate::cycle::real_drone::ESTIMATE;
+
 /// Longer files are not a flight's.
 const MOST_BYTES: u64 = 256 << 20;
 /// Points a second that the page shows.
@@ -63,9 +65,11 @@ impl Trace {
     /// # Errors
     /// If a file is missing or damaged.
     pub fn load(folder: &Path, name: &str, key: &str) -> Result<Self> {
-        let path = folder.join("truth.csv");
+        // A real drone's flight is known by its own estimate only.
+        let files = ["truth.csv", ESTIMATE].map(|file| folder.join(file));
+        let path = files.iter().find(|file| file.exists()).unwrap_or(&files[0]);
         let mut trace = Self { name: name.to_owned(), key: key.to_owned(), ..Self::default() };
-        trace.read(&path).with_context(|| format!("{}: is no record of a flight", path.display()))?;
+        trace.read(path).with_context(|| format!("{}: is no record of a flight", path.display()))?;
         let path = folder.join("summary.json");
         let text = read(&path)?;
         let summary: Value =
