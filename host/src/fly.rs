@@ -117,7 +117,7 @@ pub enum Controller {
 
 impl Controller {
     /// The value of the parameter `stabilizer.controller`.
-    fn number(self) -> u8 {
+    pub(crate) fn number(self) -> u8 {
         match self {
             Self::Pid => 1,
             Self::Mellinger => 2,

@@ -148,6 +148,8 @@ impl<P: Person> RealDrone<P> {
         let mut client = self.connect()?;
         let plan = Plan { controller: flight.controller, exploration: flight.exploration, ..Plan::default() };
         let mut settings = plan.settings();
+        // Whatever the drone has stored.
+        settings.push(format!("stabilizer.controller={}", flight.controller.number()));
         if !flight.exploration.enabled {
             settings.push("steady.explore=0".to_owned());
         }
@@ -173,7 +175,13 @@ impl<P: Person> RealDrone<P> {
             if taken.contains(&sum) {
                 continue;
             }
-            let recorded = Recorded::read(&path, sequence)?;
+            let recorded = match Recorded::read(&path, sequence) {
+                Ok(recorded) => recorded,
+                Err(error) => {
+                    eprintln!("{}: left out: {error:#}", path.display());
+                    continue;
+                }
+            };
             if recorded.steps.len() >= LEAST_STEPS && recorded.has_noise == with_noise {
                 taken.insert(sum);
                 return Ok(Some((path, recorded)));
@@ -352,8 +360,21 @@ impl Recorded {
 
 /// Of another kind than the one that a log ends with, which makes that kind's the same for all logs.
 fn checksum(path: &Path) -> Result<u32> {
-    let bytes = fs::read(path).with_context(|| format!("{}: cannot be read", path.display()))?;
-    Ok(crc::Crc::<u32>::new(&crc::CRC_32_ISCSI).checksum(&bytes))
+    let read = || -> std::io::Result<u32> {
+        let crc = crc::Crc::<u32>::new(&crc::CRC_32_ISCSI);
+        let mut digest = crc.digest();
+        let mut file = std::io::BufReader::with_capacity(1 << 20, fs::File::open(path)?);
+        loop {
+            let part = file.fill_buf()?;
+            if part.is_empty() {
+                return Ok(digest.finalize());
+            }
+            digest.update(part);
+            let length = part.len();
+            file.consume(length);
+        }
+    };
+    read().with_context(|| format!("{}: cannot be read", path.display()))
 }
 
 /// All files in a folder and the folders in it whose names are those of logs.
