@@ -36,7 +36,7 @@ const LOOP: &[&str] = &[
     "--iterations",
     "4",
     "--flights",
-    "2",
+    "3",
     "--judging",
     "2",
     "--patience",
