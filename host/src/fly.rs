@@ -275,7 +275,7 @@ pub struct Flown {
     pub text: String,
 }
 
-/// How well the task was flown, by the simulator's truth over the part that counts.
+/// How well the task was flown over the part that counts: by the simulator's truth, or by a real drone's own estimate.
 #[derive(Clone, Copy, Debug, Default, Deserialize, PartialEq, Serialize)]
 pub struct Tracking {
     /// Length of that part, s.

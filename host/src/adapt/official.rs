@@ -84,21 +84,18 @@ fn pieces(rows: &[(f64, [f32; 16])], gains: &Gains, vehicle: &Vehicle, least_s: 
     let mut before: Option<(f64, Action)> = None;
     for (time_s, row) in rows {
         let motors = [12, 13, 14, 15].map(|i| row[i] / FULL);
-        let flies = row.iter().all(|v| v.is_finite()) && motors[0] > 0.0;
+        let (state, reference, applied) = (state(row), Reference::hover(HOVER_M), action(motors));
+        let last = before.map_or(applied, |(_, action)| action);
+        let step =
+            |memory| Step { state, reference, memory, last, applied, dt_s, reference_rates: Vec3::ZERO };
+        let flies = motors[0] > 0.0 && step(Memory::default()).is_plausible();
         let follows = before.is_some_and(|(t, _)| (0.0..GAP * usual).contains(&(time_s - t)));
         if !flies || !follows {
             flights.push(std::mem::take(&mut flight));
             memory = Memory::default();
         }
-        let applied = action(motors);
         if flies {
-            let state = state(row);
-            let reference = Reference::hover(HOVER_M);
-            let last = before.map_or(applied, |(_, action)| action);
-            let step = Step { state, reference, memory, last, applied, dt_s, reference_rates: Vec3::ZERO };
-            if step.is_plausible() {
-                flight.steps.push(step);
-            }
+            flight.steps.push(step(memory));
             law::step(gains, vehicle, &state, &reference, &mut memory, dt_s);
         }
         before = flies.then_some((*time_s, applied));

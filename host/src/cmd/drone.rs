@@ -85,10 +85,10 @@ pub fn in_bootloader() -> bool {
 }
 
 /// While this lives the drone is in its bootloader.
-pub(super) struct InBootloader;
+pub(crate) struct InBootloader;
 
 impl InBootloader {
-    pub(super) fn begin() -> Self {
+    pub(crate) fn begin() -> Self {
         BOOTLOADER.store(1, Ordering::Release);
         Self
     }

@@ -68,7 +68,7 @@ pub fn action_gradient(skills: &Skills, critic: &Critic, twins: Twins, s: &Tenso
 }
 
 /// (G − Q(s, a)) ∂ln π(a | s)/∂μ of rows with actions `a` beside the law's. In the mean, ∂Q/∂a and this are the whole
-/// gradient, whatever Q is: a good Q takes the noise away, the errors take Q's bias away.
+/// gradient, whatever Q is, as far as the returns G are right: a good Q takes the noise away, the errors take Q's bias away.
 pub fn score_gradient(errors: &Tensor, a: &Tensor, std: &Tensor) -> Tensor {
     errors * a / std.square()
 }

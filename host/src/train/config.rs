@@ -94,7 +94,7 @@ pub struct Config {
     /// λ of the returns: 1 are those that were flown, less trusts the value on the way more.
     pub lambda: f32,
     /// Part of what the skills leave unexplained of the returns that the gains follow too: 0 follows Q alone, 1
-    /// has no bias and more noise.
+    /// has the bias of the returns' cut ends only, and more noise.
     pub correction: f32,
     /// Newest transitions that LSTD looks at.
     pub window: usize,

@@ -297,8 +297,10 @@ impl Trainer {
         let places = self.replay.newest(collection.transitions.len());
         let batch = self.replay.batch(&places);
         let none = batch.a.zeros_like();
-        let dq_da = actor::action_gradient(&self.skills, &self.critic, twins, &batch.s, &none)
-            + self.unexplained(collection, &batch.s, &batch.a) * f64::from(self.config.correction);
+        let mut dq_da = actor::action_gradient(&self.skills, &self.critic, twins, &batch.s, &none);
+        if self.config.correction > 0.0 {
+            dq_da += self.unexplained(collection, &batch.s, &batch.a) * f64::from(self.config.correction);
+        }
         self.gradient = actor::gain_gradient(&dq_da, &collection.jacobians, &gains);
         let left = 1.0 - self.round as f32 / self.config.rounds as f32;
         self.actor.climb(&self.gradient, self.config.step * (0.1 + 0.9 * left), self.config.momentum);
