@@ -162,5 +162,11 @@ mod tests {
         let flights = pieces(&rows, &Gains::nominal(), &Vehicle::NOMINAL, 0.1);
         assert_eq!(flights.iter().map(|f| f.steps.len()).collect::<Vec<_>>(), [150, 100]);
         assert!((flights[0].steps[0].dt_s - 0.004).abs() < 1e-5);
+        // So does a value that no flight has; what is on either side of it does not follow on.
+        for bad in [f32::NAN, 1e30] {
+            rows[50].1[3] = bad;
+            let flights = pieces(&rows, &Gains::nominal(), &Vehicle::NOMINAL, 0.1);
+            assert_eq!(flights.iter().map(|f| f.steps.len()).collect::<Vec<_>>(), [50, 99, 100], "{bad}");
+        }
     }
 }
