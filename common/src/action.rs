@@ -60,6 +60,17 @@ impl Action {
         [z - r + p + y, z - r - p - y, z + r - p + y, z + r + p - y]
     }
 
+    /// The action whose [`distribute`](Self::distribute) gives these four thrusts.
+    #[must_use]
+    pub fn from_motors([m1, m2, m3, m4]: [f32; 4]) -> Self {
+        Self {
+            thrust: 0.25 * (m1 + m2 + m3 + m4),
+            roll: 0.5 * (m3 + m4 - m1 - m2),
+            pitch: 0.5 * (m1 + m4 - m2 - m3),
+            yaw: 0.25 * (m1 - m2 + m3 - m4),
+        }
+    }
+
     /// Motor commands with limits that keep the drone upright first: roll and pitch get all the
     /// authority there is, yaw what they leave, and the collective thrust gives way to both.
     ///
@@ -100,6 +111,15 @@ mod tests {
         assert!(!motors.saturated);
         for (a, b) in motors.thrust.iter().zip(action.distribute()) {
             assert!((a - b).abs() < 1e-6);
+        }
+    }
+
+    #[test]
+    fn an_action_comes_back_from_its_motors() {
+        let action = Action { thrust: 0.55, roll: 0.1, pitch: -0.06, yaw: 0.02 };
+        let back = Action::from_motors(action.distribute());
+        for (a, b) in back.into_array().into_iter().zip(action.into_array()) {
+            assert!((a - b).abs() < 1e-6, "{back:?}");
         }
     }
 

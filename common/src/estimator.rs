@@ -9,10 +9,7 @@
 //! [`Estimator::tick`] is called every millisecond with the newest inertial sample and with a mocap
 //! sample when one has arrived.
 
-use crate::{Mat3, Quat, State, Vec3, math};
-
-/// Gravity, m/s².
-pub const GRAVITY: f32 = 9.81;
+use crate::{GRAVITY_M_S2, Mat3, Quat, State, Vec3, math};
 
 /// Milliseconds between predictions.
 const PREDICTION_MS: u32 = 10;
@@ -214,8 +211,8 @@ impl Estimator {
         self.covariance = sandwich(&transition(&r, v, w, dt), &self.covariance);
 
         let up = Vec3::new(r.x.z, r.y.z, r.z.z);
-        self.position += r.apply(v * dt + felt * (0.5 * dt * dt)) - Vec3::Z * (0.5 * GRAVITY * dt * dt);
-        self.velocity += (felt - w.cross(v) - up * GRAVITY) * dt;
+        self.position += r.apply(v * dt + felt * (0.5 * dt * dt)) - Vec3::Z * (0.5 * GRAVITY_M_S2 * dt * dt);
+        self.velocity += (felt - w.cross(v) - up * GRAVITY_M_S2) * dt;
         let turned = self.attitude.integrate_body_rate(w, dt);
         self.attitude = if flying { turned } else { blend(turned, self.start_attitude, GROUND_REVERSION) };
     }
@@ -320,7 +317,7 @@ fn transition(r: &Mat3, v: Vec3, w: Vec3, dt: f32) -> Matrix {
         (r.x * v.z - r.z * v.x) * dt,
         (r.y * v.x - r.x * v.y) * dt,
     ];
-    let g = Vec3::new(r.x.z, r.y.z, r.z.z) * (GRAVITY * dt);
+    let g = Vec3::new(r.x.z, r.y.z, r.z.z) * (GRAVITY_M_S2 * dt);
     let t = w * dt;
     let [v0, v1, v2] = p_v;
     let [a0, a1, a2] = p_a;

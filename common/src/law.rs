@@ -18,13 +18,10 @@
 //! are clamped.
 
 use crate::gains::{Axes, GAIN_COUNT, Gains, Loop};
-use crate::{Action, Dual, MAX_MOTOR_THRUST_N, Mat3, Reference, Scalar, State, Vec3, math};
+use crate::{Action, Dual, GRAVITY_M_S2, MAX_MOTOR_THRUST_N, Mat3, Reference, Scalar, State, Vec3, math};
 
 /// Changes whenever the same gains would fly differently.
 pub const LAW_VERSION: u16 = 1;
-
-/// Gravity assumed by the law, m/s².
-pub const GRAVITY: f32 = 9.81;
 
 /// Tangent of the largest tilt the law asks for (60°).
 pub const MAX_TILT_TAN: f32 = 1.732;
@@ -194,9 +191,10 @@ fn outer<S: Scalar>(
     let position = now.terms(e_p, error.position, integral.position, derivative.position, position_limit);
     let velocity = now.terms(e_v, error.velocity, integral.velocity, derivative.velocity, velocity_limit);
 
-    let acceleration = reference.acceleration.map(|a| math::bound(a, MAX_ACCELERATION)) + Vec3::Z * GRAVITY;
+    let acceleration =
+        reference.acceleration.map(|a| math::bound(a, MAX_ACCELERATION)) + Vec3::Z * GRAVITY_M_S2;
     let feedback = position.pid(position_gains) + velocity.pid(velocity_gains);
-    let force = limit_tilt(-feedback + acceleration * vehicle.mass, MIN_LIFT * vehicle.mass * GRAVITY);
+    let force = limit_tilt(-feedback + acceleration * vehicle.mass, MIN_LIFT * vehicle.mass * GRAVITY_M_S2);
     let thrust = force.dot(body.z) * (0.25 / MAX_MOTOR_THRUST_N);
 
     let (x_des, y_des, z_des) = desired_axes(force, reference.yaw, body.x);

@@ -19,6 +19,7 @@ pub mod action;
 pub mod bytes;
 pub mod cload;
 pub mod commander;
+pub mod controller;
 pub mod crtp;
 pub mod dual;
 pub mod estimator;
@@ -44,6 +45,7 @@ pub mod usdlog;
 pub mod value;
 
 pub use action::{Action, MAX_MOTOR_THRUST_N, Motors};
+pub use controller::Controller;
 pub use dual::Dual;
 pub use gain_table::GainTable;
 pub use gains::Gains;
@@ -51,3 +53,7 @@ pub use linalg::{Mat3, Quat, Vec3};
 pub use scalar::Scalar;
 pub use state::{Reference, State};
 pub use trajectory::Trajectory;
+
+/// Acceleration of free fall that the law, the estimator and the sensors' scales assume, m/s²; the official
+/// firmware's value.
+pub const GRAVITY_M_S2: f32 = 9.81;

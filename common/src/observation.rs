@@ -1,7 +1,7 @@
 //! What the learner sees of a flight: the observation and the reward.
 
 use crate::law::Memory;
-use crate::{Action, Reference, State, math};
+use crate::{Action, Reference, Scalar, State};
 
 /// Length of an observation.
 pub const OBSERVATION_LEN: usize = 42;
@@ -23,6 +23,38 @@ pub const OBSERVATION_NAMES: [&str; OBSERVATION_LEN] = [
     "d_rate_x_rad_s2", "d_rate_y_rad_s2", "d_rate_z_rad_s2",
     "motor_1", "motor_2", "motor_3", "motor_4",
 ];
+
+/// Where each part stands in the observation.
+pub mod layout {
+    use core::ops::Range;
+
+    /// Position error, m.
+    pub const POSITION: Range<usize> = 0..3;
+    /// Attitude as a quaternion w, x, y, z.
+    pub const QUATERNION: Range<usize> = 3..7;
+    /// Attitude as roll, pitch and yaw, rad.
+    pub const EULER: Range<usize> = 7..10;
+    /// Velocity error, m/s.
+    pub const VELOCITY: Range<usize> = 10..13;
+    /// Body rates, rad/s.
+    pub const RATES: Range<usize> = 13..16;
+    /// The action of the step before.
+    pub const LAST_ACTION: Range<usize> = 16..20;
+    /// Integral of the position loop, m s.
+    pub const INTEGRAL_POSITION: Range<usize> = 20..23;
+    /// Integral of the attitude loop, rad s.
+    pub const INTEGRAL_ATTITUDE: Range<usize> = 23..26;
+    /// Integral of the rate loop, rad.
+    pub const INTEGRAL_RATE: Range<usize> = 26..29;
+    /// Derivative of the position loop, m/s.
+    pub const DERIVATIVE_POSITION: Range<usize> = 29..32;
+    /// Derivative of the attitude loop, rad/s.
+    pub const DERIVATIVE_ATTITUDE: Range<usize> = 32..35;
+    /// Derivative of the rate loop, rad/s².
+    pub const DERIVATIVE_RATE: Range<usize> = 35..38;
+    /// Normalised thrust of the motors.
+    pub const MOTORS: Range<usize> = 38..42;
+}
 
 /// The 42 values of the paper's observation: errors, attitude, rates, the last action, the law's
 /// integrals and differences, and the motors' normalised thrust.
@@ -76,18 +108,61 @@ impl RewardWeights {
     pub const PAPER: Self = Self { position: 2.5, tilt: 1.5, velocity: 0.05, rate: 0.05, action: 0.1 };
 }
 
-/// Reward of one step: 2 − 2.5‖p−r‖ − 1.5‖(roll, pitch)‖ − 0.05‖v‖ − 0.05‖ω‖ − 0.1‖u‖ with the
-/// paper's weights.
+/// What the reward of a step looks at.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct RewardInputs<S> {
+    /// Position error, m.
+    pub position: [S; 3],
+    /// Roll and pitch, rad.
+    pub tilt: [S; 2],
+    /// Velocity, m/s.
+    pub velocity: [S; 3],
+    /// Body rates, rad/s.
+    pub rates: [S; 3],
+    /// The action.
+    pub action: [S; 4],
+}
+
+impl RewardInputs<f32> {
+    /// Of a state, its reference and the action taken.
+    #[must_use]
+    pub fn new(state: &State, reference: &Reference, action: &Action) -> Self {
+        let (e, v, w) = (state.position - reference.position, state.velocity, state.rates);
+        let rpy = state.attitude.to_euler();
+        Self {
+            position: [e.x, e.y, e.z],
+            tilt: [rpy.x, rpy.y],
+            velocity: [v.x, v.y, v.z],
+            rates: [w.x, w.y, w.z],
+            action: action.into_array(),
+        }
+    }
+}
+
+impl<S: Scalar> RewardInputs<S> {
+    /// The reward: 2 − 2.5‖p−r‖ − 1.5‖(roll, pitch)‖ − 0.05‖v‖ − 0.05‖ω‖ − 0.1‖u‖ with the paper's weights.
+    ///
+    /// `corner` is added under every norm's root, so that a derivative exists at zero; 0 is the reward itself.
+    #[must_use]
+    pub fn reward(&self, weights: &RewardWeights, corner: f32) -> S {
+        S::from_f32(REWARD_CONSTANT)
+            - norm(&self.position, corner) * weights.position
+            - norm(&self.tilt, corner) * weights.tilt
+            - norm(&self.velocity, corner) * weights.velocity
+            - norm(&self.rates, corner) * weights.rate
+            - norm(&self.action, corner) * weights.action
+    }
+}
+
+fn norm<S: Scalar, const N: usize>(values: &[S; N], corner: f32) -> S {
+    let sum = values.iter().fold(S::from_f32(0.0), |sum, v| sum + *v * *v);
+    (sum + corner).sqrt()
+}
+
+/// Reward of one step; see [`RewardInputs::reward`].
 #[must_use]
 pub fn reward(weights: &RewardWeights, state: &State, reference: &Reference, action: &Action) -> f32 {
-    let rpy = state.attitude.to_euler();
-    let tilt = math::sqrt(rpy.x * rpy.x + rpy.y * rpy.y);
-    REWARD_CONSTANT
-        - weights.position * (state.position - reference.position).norm()
-        - weights.tilt * tilt
-        - weights.velocity * state.velocity.norm()
-        - weights.rate * state.rates.norm()
-        - weights.action * action.norm()
+    RewardInputs::new(state, reference, action).reward(weights, 0.0)
 }
 
 #[cfg(test)]
@@ -112,6 +187,17 @@ mod tests {
         let action = Action { thrust: 1.0, roll: 2.0, pitch: 3.0, yaw: 4.0 };
         let obs = observe(&state, &reference, &action, &memory, &[80.0, 81.0, 82.0, 83.0]);
         let get = |name: &str| obs[OBSERVATION_NAMES.iter().position(|n| *n == name).unwrap()];
+        let name = |range: core::ops::Range<usize>| OBSERVATION_NAMES[range.start];
+        assert_eq!((name(layout::POSITION), name(layout::QUATERNION)), ("error_x_m", "qw"));
+        assert_eq!((name(layout::EULER), name(layout::VELOCITY)), ("roll_rad", "error_vx_m_s"));
+        assert_eq!((name(layout::RATES), name(layout::LAST_ACTION)), ("rate_x_rad_s", "last_thrust"));
+        assert_eq!(name(layout::INTEGRAL_POSITION), "i_position_x_m_s");
+        assert_eq!(name(layout::INTEGRAL_ATTITUDE), "i_attitude_x_rad_s");
+        assert_eq!(name(layout::INTEGRAL_RATE), "i_rate_x_rad");
+        assert_eq!(name(layout::DERIVATIVE_POSITION), "d_position_x_m_s");
+        assert_eq!(name(layout::DERIVATIVE_ATTITUDE), "d_attitude_x_rad_s");
+        assert_eq!((name(layout::DERIVATIVE_RATE), name(layout::MOTORS)), ("d_rate_x_rad_s2", "motor_1"));
+        assert_eq!(layout::MOTORS.end, OBSERVATION_LEN);
         assert_eq!((get("error_x_m"), get("error_z_m"), get("error_vy_m_s")), (10.0, 10.0, 30.0));
         assert_eq!((get("qw"), get("qz")), (state.attitude.w, state.attitude.z));
         assert!((get("roll_rad") - 0.1).abs() < 1e-5 && (get("yaw_rad") - 0.3).abs() < 1e-5);

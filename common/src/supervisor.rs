@@ -416,7 +416,6 @@ const STUCK_MS: u32 = 500;
 const SENSORS_LOST_MS: u32 = 50;
 /// Less than this on every axis is free fall, g.
 const FREE_FALL_G: f32 = 0.1;
-const GRAVITY: f32 = 9.81;
 
 /// A condition that must last.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -605,7 +604,7 @@ impl Supervisor {
     }
 
     fn is_tumbled(&mut self, config: &Config, facts: &Facts) -> bool {
-        let g = facts.accelerometer * (1.0 / GRAVITY);
+        let g = facts.accelerometer * (1.0 / crate::GRAVITY_M_S2);
         let falls = g.to_array().iter().all(|a| math::abs(*a) < FREE_FALL_G);
         let now = facts.now_ms;
         // All are looked at in every step, so that none misses a part of its time.

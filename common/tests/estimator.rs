@@ -5,7 +5,8 @@ mod support;
 
 use std::collections::HashMap;
 
-use steady_common::estimator::{Diverged, Estimator, GRAVITY, Imu, Mocap, Noise};
+use steady_common::GRAVITY_M_S2;
+use steady_common::estimator::{Diverged, Estimator, Imu, Mocap, Noise};
 use steady_common::{Quat, Vec3};
 use support::{Row, tables};
 
@@ -37,7 +38,7 @@ fn follows_the_official_filter() {
                 filter = Estimator::new(Noise::DEFAULT, Vec3::ZERO, 0.0, 0);
             }
             let sample = Imu {
-                accelerometer: vector(row, ["acc_x", "acc_y", "acc_z"]) * GRAVITY,
+                accelerometer: vector(row, ["acc_x", "acc_y", "acc_z"]) * GRAVITY_M_S2,
                 gyro: vector(row, ["gyro_x", "gyro_y", "gyro_z"]) * steady_common::math::DEG_TO_RAD,
             };
             let seen = mocap.get(&key(row)).map(|m| Mocap {
@@ -69,7 +70,7 @@ fn follows_the_official_filter() {
     }
 }
 
-const AT_REST: Imu = Imu { accelerometer: Vec3::new(0.0, 0.0, GRAVITY), gyro: Vec3::ZERO };
+const AT_REST: Imu = Imu { accelerometer: Vec3::new(0.0, 0.0, GRAVITY_M_S2), gyro: Vec3::ZERO };
 
 fn at(position: Vec3) -> Mocap {
     Mocap { position, position_std: 0.01, attitude: None }
@@ -108,7 +109,7 @@ fn without_mocap_it_knows_less_and_less_and_says_so() {
 #[test]
 fn divergence_is_reported() {
     let mut filter = Estimator::new(Noise::DEFAULT, Vec3::ZERO, 0.0, 0);
-    let pushed = Imu { accelerometer: Vec3::new(0.0, 0.0, 3.0 * GRAVITY), gyro: Vec3::ZERO };
+    let pushed = Imu { accelerometer: Vec3::new(0.0, 0.0, 3.0 * GRAVITY_M_S2), gyro: Vec3::ZERO };
     let outcome = (0..5000).map(|t| filter.tick(t, &pushed, None, true)).find(Result::is_err);
     assert_eq!(outcome, Some(Err(Diverged)));
 }

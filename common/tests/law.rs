@@ -288,7 +288,8 @@ fn hover_action(state: State) -> Action {
 fn pushes_back_in_the_right_direction() {
     let level = State::at(Vec3::new(0.0, 0.0, 1.0));
     let hover = hover_action(level);
-    let weight = Vehicle::NOMINAL.mass * law::GRAVITY / (4.0 * steady_common::MAX_MOTOR_THRUST_N);
+    let weight =
+        Vehicle::NOMINAL.mass * steady_common::GRAVITY_M_S2 / (4.0 * steady_common::MAX_MOTOR_THRUST_N);
     assert!(
         (hover.thrust - weight).abs() < 1e-6 && hover.roll == 0.0 && hover.pitch == 0.0 && hover.yaw == 0.0
     );
@@ -320,7 +321,8 @@ fn of_two_headings_the_nearer_is_taken() {
 #[test]
 fn far_too_high_sinks_upright() {
     let action = hover_action(State::at(Vec3::new(0.0, 0.0, 3.0)));
-    let weight = Vehicle::NOMINAL.mass * law::GRAVITY / (4.0 * steady_common::MAX_MOTOR_THRUST_N);
+    let weight =
+        Vehicle::NOMINAL.mass * steady_common::GRAVITY_M_S2 / (4.0 * steady_common::MAX_MOTOR_THRUST_N);
     assert!((action.thrust - 0.25 * weight).abs() < 1e-6);
     assert!(action.roll.abs() < 1e-6 && action.pitch.abs() < 1e-6);
 }

@@ -228,16 +228,6 @@ fn function(session: &Session, index: usize) -> Effort {
     }
 }
 
-/// The action that four thrusts (parts of the full one) amount to.
-fn action_of([m1, m2, m3, m4]: [f32; 4]) -> Action {
-    Action {
-        thrust: (m1 + m2 + m3 + m4) / 4.0,
-        roll: (m3 + m4 - m1 - m2) / 2.0,
-        pitch: (m1 + m4 - m2 - m3) / 2.0,
-        yaw: (m1 + m3 - m2 - m4) / 4.0,
-    }
-}
-
 fn tracking(session: &Session) -> Option<Tracking> {
     let scene = session.scene();
     let mission = scene.ground.mission()?;
@@ -253,7 +243,7 @@ fn tracking(session: &Session) -> Option<Tracking> {
         steps += 1.0;
         t.tracking_error_m += error;
         t.worst_error_m = t.worst_error_m.max(error);
-        let action = action_of(sample.thrust);
+        let action = Action::from_motors(sample.thrust);
         let r = reward(&RewardWeights::PAPER, truth, reference, &action) - REWARD_CONSTANT;
         t.cumulative_reward += f64::from(r);
         t.tilt_rms_rad += f64::from(rpy.x * rpy.x + rpy.y * rpy.y);

@@ -1,36 +1,10 @@
 //! Everything a parameter can change, as plain data: written by the radio side, read by the flight step.
 
+pub use steady_common::Controller;
 pub use steady_common::exploration::Exploration;
 use steady_common::guard::Envelope;
 use steady_common::stock::{Propeller, mellinger};
 use steady_common::{Gains, Vec3, estimator, supervisor};
-
-/// Who computes the action.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-#[repr(u8)]
-pub enum Controller {
-    /// The official firmware's cascaded PID.
-    Pid = 1,
-    /// The official firmware's Mellinger with its own gains (`ctrlMel.*`).
-    StockMellinger = 2,
-    /// The differentiable Mellinger with the gain table.
-    #[default]
-    Differentiable = 6,
-}
-
-impl Controller {
-    /// By the value of the parameter `stabilizer.controller`: the official numbers, 6 ("out of
-    /// tree") for ours, 0 for the default.
-    #[must_use]
-    pub fn from_param(value: u8) -> Option<Self> {
-        match value {
-            0 | 6 => Some(Self::Differentiable),
-            1 => Some(Self::Pid),
-            2 => Some(Self::StockMellinger),
-            _ => None,
-        }
-    }
-}
 
 /// Gains to try without writing a table.
 #[derive(Clone, Copy, Debug, PartialEq)]

@@ -1,90 +1,17 @@
 //! A whole flight: a pilot follows a trajectory in a world, and what came of it.
 
-use std::str::FromStr;
-
-use serde::{Deserialize, Serialize};
-use steady_common::observation::{REWARD_CONSTANT, RewardWeights, reward};
-use steady_common::{Action, Reference, State, Trajectory, Vec3};
+use steady_common::{Action, Reference, State};
 
 use crate::drone::Drone;
 use crate::initial::Initial;
+use crate::metrics::{Accumulator, FlightMetrics};
 use crate::params::Params;
-use crate::paths;
 use crate::pilot::{CONTROL_HZ, Order, Pilot};
+pub use crate::task::Task;
 use crate::world::{World, WorldError};
 
 /// Physics steps per control step.
 pub const STEPS_PER_CONTROL: usize = 2;
-/// Distance from the reference that counts as lost, m.
-const LOST_M: f32 = 1.5;
-/// Cosine of the tilt that counts as turned over (75°).
-const TURNED_OVER_COS: f32 = 0.26;
-
-/// The paper's tasks, hovering, and two that nothing is trained on.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Task {
-    /// 10 s at 1 m, from the air.
-    Hover,
-    /// From the floor to 1 m, 7 s there, and back.
-    TakeoffLand,
-    /// Two figure eights at 1 m, from the air.
-    #[serde(rename = "figure8")]
-    FigureEight,
-    /// Twice around a square at 1 m, fast, with a stop at every corner.
-    Square,
-    /// Two rounds up a helix.
-    Helix,
-}
-
-impl Task {
-    /// All of them.
-    pub const ALL: [Self; 5] = [Self::Hover, Self::TakeoffLand, Self::FigureEight, Self::Square, Self::Helix];
-
-    /// Name in commands and tables.
-    #[must_use]
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Hover => "hover",
-            Self::TakeoffLand => "takeoff-land",
-            Self::FigureEight => "figure8",
-            Self::Square => "square",
-            Self::Helix => "helix",
-        }
-    }
-
-    /// The reference over time.
-    #[must_use]
-    pub fn trajectory(self) -> Trajectory<'static> {
-        match self {
-            Self::Hover => Trajectory::Hover { position: Vec3::Z },
-            Self::TakeoffLand => Trajectory::TAKEOFF_LAND,
-            Self::FigureEight => Trajectory::FIGURE_EIGHT,
-            Self::Square => Trajectory::Poly4d { pieces: &paths::SQUARE, offset: Vec3::ZERO },
-            Self::Helix => Trajectory::Poly4d { pieces: &paths::HELIX, offset: Vec3::ZERO },
-        }
-    }
-
-    /// How long it is flown, s.
-    #[must_use]
-    pub fn duration_s(self) -> f32 {
-        match self {
-            Self::Hover => 10.0,
-            _ => self.trajectory().duration(),
-        }
-    }
-}
-
-impl FromStr for Task {
-    type Err = String;
-
-    fn from_str(name: &str) -> Result<Self, String> {
-        Self::ALL.into_iter().find(|task| task.name() == name).ok_or_else(|| {
-            format!("there is no task `{name}`; there are {}", Self::ALL.map(Self::name).join(", "))
-        })
-    }
-}
-
 /// One control step of a flight.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Sample {
@@ -104,30 +31,6 @@ pub struct Sample {
     pub battery_v: f32,
 }
 
-/// How a flight went wrong.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Crash {
-    /// More than 75° of tilt.
-    TurnedOver,
-    /// More than 1.5 m from the reference.
-    Lost,
-}
-
-/// What came of a flight. After a crash the remaining time counts as at the moment of the crash.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Summary {
-    /// Mean distance from the reference, m.
-    pub tracking_error_m: f32,
-    /// Sum of the rewards of all control steps without their constant (the paper's table).
-    pub cumulative_reward: f32,
-    /// Mean height error while the reference stands still in the air, m.
-    pub hover_height_error_m: f32,
-    /// Root mean square of (roll, pitch), rad.
-    pub tilt_rms_rad: f32,
-    /// Crash, and its time in s.
-    pub crash: Option<(Crash, f32)>,
-}
-
 /// The world as flights are simulated in it: two physics steps per control step.
 ///
 /// # Errors
@@ -139,7 +42,13 @@ pub fn params(world: &World) -> Result<Params, WorldError> {
 }
 
 /// Flies a task in a world compiled by [`params`]; `sample` is told of every control step.
-pub fn fly(params: &Params, mut pilot: Pilot, task: Task, seed: u64, sample: impl FnMut(&Sample)) -> Summary {
+pub fn fly(
+    params: &Params,
+    mut pilot: Pilot,
+    task: Task,
+    seed: u64,
+    sample: impl FnMut(&Sample),
+) -> FlightMetrics {
     fly_by(params, |seen, reference, dt| pilot.order(seen, reference, dt), task, seed, sample)
 }
 
@@ -150,15 +59,15 @@ pub fn fly_by(
     task: Task,
     seed: u64,
     mut sample: impl FnMut(&Sample),
-) -> Summary {
+) -> FlightMetrics {
     let dt = STEPS_PER_CONTROL as f32 * params.dt_s;
     let trajectory = task.trajectory();
     let mut drone = Drone::new(params, seed, 0);
-    if task != Task::TakeoffLand {
+    if !task.starts_on_floor() {
         drone.reset(params, &Initial::hovering(params, trajectory.at(0.0).position));
     }
     let steps = (task.duration_s() / dt) as usize;
-    let mut totals = Totals::default();
+    let mut totals = Accumulator::new(f64::from(dt));
     for step in 0..steps {
         let time_s = step as f32 * dt;
         let reference = trajectory.at(time_s);
@@ -174,69 +83,14 @@ pub fn fly_by(
             motors: order.motors,
             battery_v: drone.battery().voltage_v,
         });
-        if let Some(crash) = crashed(&truth, &reference) {
-            return totals.summary(steps, Some((crash, time_s)));
+        if totals.crash().is_some() {
+            break;
         }
         for _ in 0..STEPS_PER_CONTROL {
             drone.step(params, order.motors);
         }
     }
-    totals.summary(steps, None)
-}
-
-/// How a state is a crash, if it is.
-#[must_use]
-pub fn crashed(truth: &State, reference: &Reference) -> Option<Crash> {
-    // Written so that a state which is no number counts as lost.
-    let near = (truth.position - reference.position).norm() < LOST_M;
-    if !near {
-        Some(Crash::Lost)
-    } else if truth.attitude.to_matrix().z.z < TURNED_OVER_COS {
-        Some(Crash::TurnedOver)
-    } else {
-        None
-    }
-}
-
-/// Sums over the flight, in double precision: a flight has thousands of steps.
-#[derive(Default)]
-struct Totals {
-    steps: usize,
-    error: f64,
-    reward: f64,
-    tilt_squared: f64,
-    hover_steps: usize,
-    height_error: f64,
-    last_error: f64,
-    last_reward: f64,
-}
-
-impl Totals {
-    fn add(&mut self, truth: &State, reference: &Reference, action: &Action) {
-        let rpy = truth.attitude.to_euler();
-        self.steps += 1;
-        self.last_error = f64::from((truth.position - reference.position).norm());
-        self.error += self.last_error;
-        self.last_reward =
-            f64::from(reward(&RewardWeights::PAPER, truth, reference, action) - REWARD_CONSTANT);
-        self.reward += self.last_reward;
-        self.tilt_squared += f64::from(rpy.x * rpy.x + rpy.y * rpy.y);
-        if reference.position.z > 0.5 && reference.velocity.norm() < 1e-3 {
-            self.hover_steps += 1;
-            self.height_error += f64::from((truth.position.z - reference.position.z).abs());
-        }
-    }
-
-    fn summary(&self, planned: usize, crash: Option<(Crash, f32)>) -> Summary {
-        let missed = planned.saturating_sub(self.steps) as f64;
-        Summary {
-            tracking_error_m: ((self.error + missed * self.last_error) / planned.max(1) as f64) as f32,
-            cumulative_reward: (self.reward + missed * self.last_reward) as f32,
-            hover_height_error_m: (self.height_error / self.hover_steps.max(1) as f64) as f32,
-            tilt_rms_rad: ((self.tilt_squared / self.steps.max(1) as f64).sqrt()) as f32,
-            crash,
-        }
-    }
+    totals.finish(steps).unwrap_or_default()
 }
 
 #[cfg(test)]
@@ -276,15 +130,6 @@ mod tests {
         let run = |seed| fly(&params, pilot, Task::FigureEight, seed, |_| {});
         assert_eq!(run(3), run(3));
         assert_ne!(run(3), run(4));
-    }
-
-    #[test]
-    fn tasks_have_one_name_everywhere() {
-        for task in Task::ALL {
-            assert_eq!(task.name().parse(), Ok(task));
-            assert_eq!(toml::Value::try_from(task).unwrap(), toml::Value::String(task.name().to_owned()));
-        }
-        assert!("figure9".parse::<Task>().unwrap_err().contains("figure8"));
     }
 
     #[test]

@@ -12,6 +12,8 @@ use std::path::Path;
 use serde::{Deserialize, Serialize};
 use toml::{Table, Value};
 
+use crate::suggest::did_you_mean;
+
 pub use error::{Problem, WorldError};
 pub use sections::{
     Aero, Battery, BatteryModel, Body, Imu, Integrator, Mocap, Motors, Perception, PerceptionSource, Physics,
@@ -167,16 +169,6 @@ fn overlay(base: &mut Table, over: Table) {
             }
         }
     }
-}
-
-/// ` (did you mean …?)` with the candidate nearest to `word`, or nothing when all are far.
-#[must_use]
-pub fn did_you_mean(word: &str, candidates: impl Iterator<Item = impl AsRef<str>>) -> String {
-    candidates
-        .map(|c| (strsim::jaro_winkler(word, c.as_ref()), c))
-        .filter(|(likeness, _)| *likeness > 0.7)
-        .max_by(|a, b| a.0.total_cmp(&b.0))
-        .map_or_else(String::new, |(_, c)| format!(" (did you mean `{}`?)", c.as_ref()))
 }
 
 /// Turns the parser's error into one that names the place and the key.

@@ -8,12 +8,11 @@ use super::input::{Mode, Modes, Sensed, Setpoint};
 use super::power::Command;
 use super::{Attitude, bound};
 use crate::math::{self, DEG_TO_RAD};
-use crate::{Mat3, Quat, Vec3};
+use crate::{GRAVITY_M_S2, Mat3, Quat, Vec3};
 
 /// Time between two official steps, s (500 Hz).
 pub const DT: f32 = 0.002;
 
-const GRAVITY: f32 = 9.81;
 /// Largest moment command, PWM counts.
 const MOMENT_LIMIT: f32 = 32_000.0;
 /// Largest component of the desired force, N; only there so that its square does not overflow.
@@ -180,7 +179,7 @@ impl Mellinger {
 
         // Without position control only the height is held.
         let tracking = setpoint.modes.x == Mode::Absolute;
-        let vertical = if tracking { setpoint.acceleration.z + GRAVITY } else { GRAVITY };
+        let vertical = if tracking { setpoint.acceleration.z + GRAVITY_M_S2 } else { GRAVITY_M_S2 };
         let horizontal = |a: f32, e: f32, de: f32, i: f32| {
             if tracking { p.mass * a + p.kp_xy * e + p.kd_xy * de + p.ki_xy * i } else { 0.0 }
         };

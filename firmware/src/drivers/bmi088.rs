@@ -5,15 +5,15 @@
 
 use embedded_hal_async::delay::DelayNs;
 use embedded_hal_async::i2c::I2c;
+use steady_common::GRAVITY_M_S2;
 use steady_common::Vec3;
-use steady_common::estimator::GRAVITY;
 
 use super::{Chip, Failure};
 
 /// rad/s of one count: ±2000 °/s over 16 bits.
 const GYRO_SCALE: f32 = 4000.0 / 65536.0 * core::f32::consts::PI / 180.0;
 /// m/s² of one count: ±24 g over 16 bits.
-const ACCELEROMETER_SCALE: f32 = 48.0 / 65536.0 * GRAVITY;
+const ACCELEROMETER_SCALE: f32 = 48.0 / 65536.0 * GRAVITY_M_S2;
 
 /// Registers of the gyroscope.
 mod gyro {

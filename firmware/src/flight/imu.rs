@@ -1,6 +1,7 @@
 //! From raw inertial samples to what the estimator takes: low-pass filters, bias, scale.
 
-use steady_common::estimator::{GRAVITY, Imu};
+use steady_common::GRAVITY_M_S2;
+use steady_common::estimator::Imu;
 use steady_common::{Vec3, math};
 
 /// Rate of the samples, Hz.
@@ -186,7 +187,7 @@ impl Conditioner {
                 if *count < SCALE_SAMPLES {
                     return;
                 }
-                let scale = GRAVITY * f32::from(*count) / *sum;
+                let scale = GRAVITY_M_S2 * f32::from(*count) / *sum;
                 // Otherwise it was moved in this moment (or the sensor is broken): all over again.
                 self.phase = if math::abs(scale - 1.0) < MAX_SCALE_ERROR {
                     self.scale = scale;
@@ -260,7 +261,7 @@ mod tests {
         assert!(c.is_calibrated());
         let last = last.unwrap();
         assert!(last.gyro.norm() < 1e-5, "{last:?}");
-        assert!((last.accelerometer.z - GRAVITY).abs() < 1e-3, "{last:?}");
+        assert!((last.accelerometer.z - GRAVITY_M_S2).abs() < 1e-3, "{last:?}");
     }
 
     #[test]

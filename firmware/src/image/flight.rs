@@ -4,9 +4,10 @@ use core::sync::atomic::Ordering;
 
 use embassy_time::{Delay, Duration, with_timeout};
 use heapless::spsc::{Consumer, Producer};
+use steady_common::GRAVITY_M_S2;
 use steady_common::Vec3;
 use steady_common::commander::Command;
-use steady_common::estimator::{GRAVITY, Imu};
+use steady_common::estimator::Imu;
 use steady_common::gains_record::GainsRecord;
 use steady_firmware::drivers::sensors::{Sample, Sensors};
 use steady_firmware::flight::{self, Event, Flight};
@@ -57,7 +58,7 @@ pub(crate) async fn run(mut parts: Parts) {
         SENSOR_FAILURE.set(failure);
     }
 
-    let mut imu = Imu { accelerometer: Vec3::new(0.0, 0.0, GRAVITY), gyro: Vec3::ZERO };
+    let mut imu = Imu { accelerometer: Vec3::new(0.0, 0.0, GRAVITY_M_S2), gyro: Vec3::ZERO };
     // Until the first good sample the sensors count as failed.
     let mut lost = LOST_SAMPLES;
     let (mut seen, mut seen_plan, mut seen_device) = (0, 0, 0);

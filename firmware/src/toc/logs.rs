@@ -3,7 +3,7 @@
 use steady_common::crtp::quaternion;
 use steady_common::math::RAD_TO_DEG;
 use steady_common::value::{Type, Value};
-use steady_common::{Vec3, law, math};
+use steady_common::{GRAVITY_M_S2, Vec3, math};
 
 use super::{Log, View};
 use crate::services::Device;
@@ -37,9 +37,6 @@ macro_rules! d {
         }
     };
 }
-
-/// Standard gravity, m/s², the unit of `acc`.
-const GRAVITY: f32 = law::GRAVITY;
 
 /// Roll, pitch, yaw in degrees, pitch with the Crazyflie's inverted sign.
 fn legacy_angles(t: &Telemetry) -> Vec3 {
@@ -138,9 +135,9 @@ logs! {
         "z": F32 = t!(t => t.gyro.z * RAD_TO_DEG);
     }
     "acc" {
-        "x": F32 = t!(t => t.accelerometer.x / GRAVITY);
-        "y": F32 = t!(t => t.accelerometer.y / GRAVITY);
-        "z": F32 = t!(t => t.accelerometer.z / GRAVITY);
+        "x": F32 = t!(t => t.accelerometer.x / GRAVITY_M_S2);
+        "y": F32 = t!(t => t.accelerometer.y / GRAVITY_M_S2);
+        "z": F32 = t!(t => t.accelerometer.z / GRAVITY_M_S2);
     }
     "baro" {
         "asl": F32 = t!(t => t.barometer.altitude_m());

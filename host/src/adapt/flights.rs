@@ -231,7 +231,7 @@ impl Cut {
 /// Attitude of a drone that follows the reference exactly: its thrust gives the reference's acceleration.
 pub fn reference_attitude(reference: &Reference) -> Quat {
     let yaw = Quat::from_euler(Vec3::new(0.0, 0.0, reference.yaw));
-    let up = reference.acceleration + Vec3::Z * law::GRAVITY;
+    let up = reference.acceleration + Vec3::Z * steady_common::GRAVITY_M_S2;
     let up = yaw.to_matrix().apply_transposed(up * (1.0 / up.norm().max(1e-3)));
     // The shortest turn from upright.
     yaw * Quat::new(1.0 + up.z, -up.y, up.x, 0.0).normalized()

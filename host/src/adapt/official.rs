@@ -84,7 +84,8 @@ fn pieces(rows: &[(f64, [f32; 16])], gains: &Gains, vehicle: &Vehicle, least_s: 
     let mut before: Option<(f64, Action)> = None;
     for (time_s, row) in rows {
         let motors = [12, 13, 14, 15].map(|i| row[i] / FULL);
-        let (state, reference, applied) = (state(row), Reference::hover(HOVER_M), action(motors));
+        let (state, reference, applied) =
+            (state(row), Reference::hover(HOVER_M), Action::from_motors(motors));
         let last = before.map_or(applied, |(_, action)| action);
         let step =
             |memory| Step { state, reference, memory, last, applied, dt_s, reference_rates: Vec3::ZERO };
@@ -118,16 +119,6 @@ fn state(row: &[f32; 16]) -> State {
     }
 }
 
-/// The action whose mix the motors were asked for.
-fn action([m1, m2, m3, m4]: [f32; 4]) -> Action {
-    Action {
-        thrust: 0.25 * (m1 + m2 + m3 + m4),
-        roll: 0.5 * (m3 + m4 - m1 - m2),
-        pitch: 0.5 * (m1 + m4 - m2 - m3),
-        yaw: 0.25 * (m1 - m2 + m3 - m4),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -135,7 +126,7 @@ mod tests {
     #[test]
     fn an_action_is_found_from_its_motors() {
         let asked = Action { thrust: 0.5, roll: 0.04, pitch: -0.03, yaw: 0.02 };
-        let found = action(asked.motors().thrust).into_array();
+        let found = Action::from_motors(asked.motors().thrust).into_array();
         for (a, b) in asked.into_array().iter().zip(found) {
             assert!((a - b).abs() < 1e-6, "{a} {b}");
         }

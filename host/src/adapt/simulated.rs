@@ -6,9 +6,10 @@ use steady_common::law::{self, Memory, Vehicle};
 use steady_common::order::Order;
 use steady_common::transition::{Flags, Transition as Record};
 use steady_common::{Action, Gains, State};
-use steady_sim::flight::{self, STEPS_PER_CONTROL, Summary, Task};
+use steady_sim::flight::{self, STEPS_PER_CONTROL};
 use steady_sim::initial::Initial;
-use steady_sim::{Drone, Params};
+use steady_sim::metrics::Crash;
+use steady_sim::{Drone, FlightMetrics, Params, Task};
 
 use super::dynamics::BODY_LEN;
 use super::flights::{Flight, Step};
@@ -25,7 +26,7 @@ pub fn fly(
     task: Task,
     exploration: &Exploration,
     seed: u64,
-) -> (Vec<Record>, Summary) {
+) -> (Vec<Record>, FlightMetrics) {
     let mut memory = Memory::default();
     let mut explorer = Explorer::new(exploration.seed);
     let mut records: Vec<Record> = Vec::new();
@@ -102,7 +103,7 @@ pub fn again(
         flown.truth.push(*drone.truth());
         flown.flight.steps.push(Step { state, memory: before, last, applied, ..*step });
         last = applied;
-        if flight::crashed(drone.truth(), &step.reference).is_some() {
+        if Crash::of(drone.truth(), &step.reference).is_some() {
             flown.flight.crashed = true;
             break;
         }

@@ -9,9 +9,9 @@ use clap::Args;
 use serde::Serialize;
 use steady_common::Gains;
 use steady_common::law::Vehicle;
-use steady_sim::flight::{self, Sample, Summary, Task};
+use steady_sim::flight::{self, Sample};
 use steady_sim::pilot::Pilot;
-use steady_sim::{Params, World};
+use steady_sim::{FlightMetrics, Params, Task, World};
 
 use crate::plot::{Chart, Series};
 use crate::{files, gains_file};
@@ -49,9 +49,9 @@ struct Row {
     controller: &'static str,
     flights: u16,
     crashes: u16,
-    tracking_error_m: f32,
-    cumulative_reward: f32,
-    tilt_rms_rad: f32,
+    tracking_error_m: f64,
+    cumulative_reward: f64,
+    tilt_rms_rad: f64,
 }
 
 impl Cmd {
@@ -105,8 +105,9 @@ fn pilots(gains: Gains, vehicle: Vehicle) -> [(&'static str, Pilot); 3] {
 }
 
 impl Row {
-    fn new(world: &str, task: Task, controller: &'static str, summaries: &[Summary]) -> Self {
-        let mean = |f: fn(&Summary) -> f32| summaries.iter().map(f).sum::<f32>() / summaries.len() as f32;
+    fn new(world: &str, task: Task, controller: &'static str, summaries: &[FlightMetrics]) -> Self {
+        let mean =
+            |f: fn(&FlightMetrics) -> f64| summaries.iter().map(f).sum::<f64>() / summaries.len() as f64;
         Self {
             world: world.to_owned(),
             task: task.name(),

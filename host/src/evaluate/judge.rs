@@ -2,9 +2,9 @@
 
 use anyhow::{Result, ensure};
 use serde::{Deserialize, Serialize};
-use steady_sim::Params;
-use steady_sim::flight::{self, Summary, Task};
+use steady_sim::flight;
 use steady_sim::pilot::Pilot;
+use steady_sim::{FlightMetrics, Params, Task};
 
 /// What a flight is flown for. No two uses share a seed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -44,12 +44,12 @@ pub struct Flown {
 }
 
 impl Flown {
-    fn new(summary: &Summary) -> Result<Self> {
+    fn new(summary: &FlightMetrics) -> Result<Self> {
         let flown = Self {
-            tracking_error_m: summary.tracking_error_m,
-            cumulative_reward: summary.cumulative_reward,
-            hover_height_error_m: summary.hover_height_error_m,
-            tilt_rms_rad: summary.tilt_rms_rad,
+            tracking_error_m: summary.tracking_error_m as f32,
+            cumulative_reward: summary.cumulative_reward as f32,
+            hover_height_error_m: summary.hover_height_error_m as f32,
+            tilt_rms_rad: summary.tilt_rms_rad as f32,
             crashed: summary.crash.is_some(),
         };
         let values =

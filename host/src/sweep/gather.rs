@@ -8,7 +8,7 @@ use std::path::Path;
 use anyhow::{Context, Result, bail};
 use serde::Serialize;
 use serde_json::Value;
-use steady_sim::world::did_you_mean;
+use steady_sim::suggest::did_you_mean;
 
 use super::cell::{STDOUT, Stamp};
 use super::plan::{Cell, Plan};

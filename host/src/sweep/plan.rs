@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail, ensure};
 use serde::{Deserialize, Serialize};
-use steady_sim::world::did_you_mean;
+use steady_sim::suggest::did_you_mean;
 use toml::Value;
 
 /// Stands for the cell's folder in a command.

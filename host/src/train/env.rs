@@ -12,16 +12,13 @@ use steady_common::gains::GAIN_COUNT;
 use steady_common::law::{self, Memory, Vehicle};
 use steady_common::observation::{OBSERVATION_LEN, RewardWeights, observe, reward};
 use steady_common::{Action, Gains, MAX_MOTOR_THRUST_N, Reference, State, Trajectory, Vec3};
+use steady_sim::metrics::{FLIPPED_COS, LOST_M};
 use steady_sim::pilot::Pilot;
 use steady_sim::{Drone, InitialDistribution, Params, Rng};
 
 /// Values beside the observation that the law needs to compute a step again.
 pub const EXTRA_LEN: usize = 24;
 
-/// Distance from the goal that ends an episode, m.
-const LOST_M: f32 = 1.5;
-/// Cosine of the tilt that ends an episode (75°).
-const TURNED_OVER_COS: f32 = 0.26;
 /// Keeps the noise's random numbers apart from the simulator's.
 const NOISE_STREAM: u64 = 1 << 40;
 
@@ -280,7 +277,7 @@ impl Episode {
         let r = reward(&task.weights, truth, reference, &self.last);
         let distance = (truth.position - reference.position).norm();
         // Written so that a state which is no number counts as lost.
-        let fine = distance < LOST_M && truth.attitude.to_matrix().z.z > TURNED_OVER_COS;
+        let fine = distance < LOST_M && truth.attitude.to_matrix().z.z > FLIPPED_COS;
         self.steps += 1;
         let counted = if fine { 1 } else { task.episode_steps.saturating_sub(self.steps) + 1 };
         self.crashed = !fine;
