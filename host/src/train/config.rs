@@ -6,7 +6,7 @@ use anyhow::Context;
 use serde::{Deserialize, Serialize};
 use steady_common::observation::RewardWeights;
 use steady_sim::initial::Spread;
-use steady_sim::world::did_you_mean;
+use steady_sim::suggest::did_you_mean;
 use steady_sim::{InitialDistribution, World};
 
 use super::env::Task;
