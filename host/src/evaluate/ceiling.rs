@@ -24,7 +24,7 @@ pub fn search(world: &Params, task: Task, start: &Gains, vehicle: Vehicle, plan:
         let pilot = Pilot::mellinger(gains_of(theta), vehicle);
         let reward = |i| {
             let summary = flight::fly(world, pilot, task, Use::Search.seed(0, i), |_| {});
-            f64::from(summary.cumulative_reward)
+            summary.cumulative_reward
         };
         let mean = (0..plan.oracle_flights).map(reward).sum::<f64>() / plan.oracle_flights.max(1) as f64;
         if mean.is_finite() { mean } else { f64::NEG_INFINITY }
