@@ -193,7 +193,7 @@ fn flights_in_a_world_with_a_gap_lead_to_better_gains() {
             let pilot = Pilot::mellinger(gains_of(theta), Vehicle::NOMINAL);
             flight::fly(&paper(), pilot, Task::TakeoffLand, 700 + seed, |_| {}).cumulative_reward
         };
-        (0..4).map(fly).sum::<f32>() / 4.0
+        (0..4).map(fly).sum::<f64>() / 4.0
     };
     let before = judged(&theta);
     let mut adapter = Adapter::new(Config { updates: 20, ..Config::default() }, &trainer, theta, 1);
