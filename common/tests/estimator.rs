@@ -1,14 +1,12 @@
 //! The estimator against the official filter's runs, and where there is no mocap or nonsense.
 #![allow(clippy::unwrap_used, reason = "a test that panics has failed")]
 
-mod support;
-
 use std::collections::HashMap;
 
 use steady_common::GRAVITY_M_S2;
 use steady_common::estimator::{Diverged, Estimator, Imu, Mocap, Noise};
 use steady_common::{Quat, Vec3};
-use support::{Row, tables};
+use steady_test_support::{Row, tables};
 
 fn vector(row: &Row, columns: [&str; 3]) -> Vec3 {
     Vec3::from(columns.map(|c| row.f32(c)))

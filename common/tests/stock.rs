@@ -11,7 +11,8 @@ use steady_common::stock::{
     mellinger,
 };
 use steady_common::{Quat, Reference, State, Vec3};
-use support::{Differences, Row, tables};
+use steady_test_support::{Row, tables};
+use support::Differences;
 
 const MOTOR_REQUESTS: [&str; 4] = ["m1_req", "m2_req", "m3_req", "m4_req"];
 const MOTOR_PWM: [&str; 4] = ["m1_pwm", "m2_pwm", "m3_pwm", "m4_pwm"];

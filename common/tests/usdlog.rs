@@ -2,21 +2,11 @@
 
 #![allow(clippy::unwrap_used, reason = "a missing fixture is a failed test")]
 
-mod support;
-
 use std::collections::BTreeMap;
 use std::fs;
-use std::path::PathBuf;
 
 use steady_common::usdlog::{Ending, Header, Layout, Record, Scanner, Summary, Type};
-
-fn path(name: &str) -> Option<PathBuf> {
-    let folder = support::data_folder()?;
-    let found =
-        [folder.join(name), folder.join("crazyflie-firmware").join(name)].into_iter().find(|p| p.is_file());
-    assert!(found.is_some(), "no file {name} below {}", folder.display());
-    found
-}
+use steady_test_support::recording;
 
 /// Name, type and place of a variable.
 type Column = (String, Type, usize);
@@ -56,14 +46,11 @@ fn read(bytes: &[u8], chunk: usize) -> (Columns, Summary) {
 
 #[test]
 fn official_logs_read_as_the_official_decoder_reads_them() {
-    let Some(expected) = path("usdlog_expected.json") else {
-        println!("SKIPPED: no golden data (set STEADY_DATA to its folder)");
-        return;
-    };
+    let Some(expected) = recording("usdlog_expected.json") else { return };
     let expected: serde_json::Value = serde_json::from_slice(&fs::read(expected).unwrap()).unwrap();
     let mut compared = 0;
     for (file, facts) in expected["files"].as_object().unwrap() {
-        let bytes = fs::read(path(file).unwrap()).unwrap();
+        let bytes = fs::read(recording(file).unwrap()).unwrap();
         let (columns, summary) = read(&bytes, 10_000);
         assert_eq!((summary.ending, summary.skipped_bytes), (Ending::Complete, 0), "{file}");
         for (event, facts) in facts["events"].as_object().unwrap() {
@@ -98,10 +85,7 @@ fn official_logs_read_as_the_official_decoder_reads_them() {
 
 #[test]
 fn the_papers_flight_reads_completely() {
-    let Some(path) = path("log27") else {
-        println!("SKIPPED: no golden data (set STEADY_DATA to its folder)");
-        return;
-    };
+    let Some(path) = recording("log27") else { return };
     let bytes = fs::read(path).unwrap();
     let (columns, summary) = read(&bytes, 4096);
     assert_eq!((summary.records, summary.skipped_bytes, summary.ending), (3845, 0, Ending::Complete));

@@ -60,14 +60,11 @@ impl Drop for Server {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_official_rust_client_connects() {
-    if drone::image().is_none() {
-        return;
-    }
+    let Some(elf) = steady_test_support::image() else { return };
     let folder = tempfile::tempdir().unwrap();
-    let elf = concat!(env!("CARGO_MANIFEST_DIR"), "/../target/firmware/steady.elf");
     let mut serve = Command::new(env!("CARGO_BIN_EXE_virtual-crazyflie"));
-    serve.args(["serve", "--quiet", "--no-card", "--udp", "127.0.0.1:0", "--seconds", "120", "--elf", elf]);
-    serve.arg("--out").arg(folder.path());
+    serve.args(["serve", "--quiet", "--no-card", "--udp", "127.0.0.1:0", "--seconds", "120"]);
+    serve.arg("--elf").arg(elf).arg("--out").arg(folder.path());
     let mut server = Server(serve.stdout(Stdio::piped()).spawn().unwrap());
     let mut line = String::new();
     BufReader::new(server.0.stdout.take().unwrap()).read_line(&mut line).unwrap();

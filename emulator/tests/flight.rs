@@ -1,10 +1,5 @@
 //! The real firmware image flies: tasks, worlds, faults, and the same bits every time.
-//!
-//! Needs the image that `cargo xtask firmware` builds, or the one `STEADY_ELF` names; without it these
-//! tests say that they were skipped.
 #![allow(clippy::unwrap_used, clippy::expect_used)]
-
-use std::path::PathBuf;
 
 use steady_common::supervisor::State;
 use steady_common::transition::Transition;
@@ -17,15 +12,10 @@ use virtual_crazyflie::session::{End, Session, Setup};
 use virtual_crazyflie::summary::Summary;
 use virtual_crazyflie::{Image, sdimage};
 
-/// The image, or `None` after saying so.
+/// The firmware image.
+#[track_caller]
 fn image() -> Option<Image> {
-    let default = concat!(env!("CARGO_MANIFEST_DIR"), "/../target/firmware/steady.elf");
-    let path = std::env::var_os("STEADY_ELF").map_or_else(|| PathBuf::from(default), PathBuf::from);
-    if !path.is_file() {
-        eprintln!("skipped: no firmware at {}; build it with `cargo xtask firmware`", path.display());
-        return None;
-    }
-    Some(Image::load(&path).unwrap())
+    steady_test_support::image().map(|path| Image::load(&path).unwrap())
 }
 
 /// A flight to be flown.
@@ -95,6 +85,7 @@ fn page_of(page: usize, table: &GainTable) -> (u32, Vec<u8>) {
 
 /// Flies; `None` without an image. Hovering is cut to 2 s, so that a flight takes 12 s in all: ready
 /// at 1.7 s, in the air from 2.2 s, at rest from 4.8 s, landing at 6.8 s, on the floor at 9.9 s.
+#[track_caller]
 fn fly(plan: Plan) -> Option<Flown> {
     let mut image = image()?;
     if let Some(damage) = plan.damage {

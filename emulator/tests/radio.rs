@@ -154,15 +154,8 @@ fn the_bootloader_answers_after_a_cold_boot() {
 
 #[test]
 fn firmware_is_written_read_back_and_started() {
-    let Some(image) = image() else { return };
-    let new = Image::load(std::path::Path::new(concat!(
-        env!("CARGO_MANIFEST_DIR"),
-        "/../target/firmware/steady.zip"
-    )));
-    let new = match new {
-        Ok(new) => new,
-        Err(error) => return eprintln!("skipped: {error}"),
-    };
+    let (Some(image), Some(elf)) = (image(), steady_test_support::image()) else { return };
+    let new = Image::load(&elf.with_extension("zip")).unwrap();
     let drone = RealDrone::new(image, &[table(1)], Trouble::default(), 1);
     let mut link = drone.clone();
     wait(&drone, 0.1);

@@ -361,10 +361,9 @@ fn from_a_run_and_a_log_to_a_table() {
     assert!(error.contains("seed1: done already") && !error.contains("seed2"), "{error}");
     assert_eq!((events("all/seed1"), events("all/seed2")), (1, 1));
 
-    // Another firmware's flight, where it is at hand: a gap is seen and a bounded table proposed.
-    let shared = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../shared/data/log27");
-    if shared.is_file() {
-        let log = shared.to_str().unwrap();
+    // Another firmware's flight: a gap is seen and a bounded table proposed.
+    if let Some(log) = steady_test_support::recording("log27") {
+        let log = log.to_str().unwrap();
         let (code, out, error) =
             steady(&["adapt", "--run", "run", "--logs", log, "--out", "other", "--json"]);
         assert_eq!(code, Some(0), "{error}");

@@ -1,7 +1,6 @@
 //! `steady loop`: goes on wherever it was killed, keeps what is better and nothing else.
 //!
 //! A made-up drone is killed at every call; the virtual Crazyflie with the real firmware at every station.
-//! Those tests need the firmware (`cargo xtask firmware`) and say when they were skipped.
 #![allow(clippy::unwrap_used, reason = "a test that panics has failed")]
 
 mod fake;

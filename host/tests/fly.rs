@@ -1,7 +1,4 @@
 //! `steady fly`: the real firmware flies its tasks, and what it logs is whole and computes again.
-//!
-//! Needs the firmware (`cargo xtask firmware`) and the virtual Crazyflie, which the workspace's tests
-//! build; without them these tests say that they were skipped.
 #![allow(clippy::unwrap_used, reason = "a test that panics has failed")]
 
 use std::fs;
@@ -15,6 +12,7 @@ use serde_json::Value;
 use steady::log::transitions;
 use steady_common::GainTable;
 use steady_common::transition::Flags;
+use steady_test_support::program;
 
 fn steady(folder: &Path, elf: &Path, args: &[&str]) -> Output {
     let mut command = Command::new(env!("CARGO_BIN_EXE_steady"));
@@ -30,6 +28,7 @@ fn fly(folder: &Path, elf: &Path, args: &[&str]) -> Vec<Value> {
 }
 
 /// A task in a world: flown and landed, the log whole, the card readable by others, the replay exact.
+#[track_caller]
 fn assert_flies(task: &str, world: &str, error_m: f64) {
     let Some(elf) = elf() else { return };
     let folder = tempfile::tempdir().unwrap();
@@ -49,20 +48,14 @@ fn assert_flies(task: &str, world: &str, error_m: f64) {
     assert_eq!((&summary["logs"][0]["lost"], &summary["logs"][0]["is_closed"]), (&0.into(), &true.into()));
 
     // Other programs read the card: mtools finds the partition 1 MiB into the image.
-    match Command::new("mdir").args(["-b", "-i", "out/card.img@@1M", "::"]).current_dir(f).output() {
-        Ok(listed) => {
-            let text = String::from_utf8_lossy(&listed.stdout).to_lowercase();
-            assert!(listed.status.success() && text.contains("log00"), "{listed:?}");
-            let copied = Command::new("mcopy")
-                .args(["-n", "-i", "out/card.img@@1M", "::log00", "copy"])
-                .current_dir(f)
-                .status()
-                .unwrap();
-            assert!(copied.success());
-            assert_eq!(fs::read(f.join("copy")).unwrap(), fs::read(f.join("out/log00")).unwrap());
-        }
-        Err(_) => println!("SKIPPED: no mtools (`cargo xtask setup` installs them)"),
-    }
+    let (Some(mdir), Some(mcopy)) = (program(&["mdir"]), program(&["mcopy"])) else { return };
+    let listed =
+        Command::new(mdir).args(["-b", "-i", "out/card.img@@1M", "::"]).current_dir(f).output().unwrap();
+    let text = String::from_utf8_lossy(&listed.stdout).to_lowercase();
+    assert!(listed.status.success() && text.contains("log00"), "{listed:?}");
+    let args = ["-n", "-i", "out/card.img@@1M", "::log00", "copy"];
+    assert!(Command::new(mcopy).args(args).current_dir(f).status().unwrap().success());
+    assert_eq!(fs::read(f.join("copy")).unwrap(), fs::read(f.join("out/log00")).unwrap());
 }
 
 #[test]

@@ -12,18 +12,7 @@ use steady_common::gains_record::GainsRecord;
 use steady_common::law::{self, Memory};
 use steady_common::transition::{Flags, RECORD_SIZE, Transition};
 use steady_common::{Action, GainTable, Quat, State, Trajectory, Vec3};
-
-/// A file of the golden data, if it is there.
-fn golden(name: &str) -> Option<PathBuf> {
-    let default = concat!(env!("CARGO_MANIFEST_DIR"), "/../../shared/data");
-    let folder = std::env::var_os("STEADY_DATA").map_or_else(|| PathBuf::from(default), PathBuf::from);
-    let path = [folder.join(name), folder.join("crazyflie-firmware").join(name)];
-    let found = path.into_iter().find(|p| p.exists());
-    if found.is_none() {
-        println!("SKIPPED: no golden data (set STEADY_DATA to its folder)");
-    }
-    found
-}
+use steady_test_support::recording;
 
 /// The law on a wobbling figure eight, as the drone would log it.
 struct Flyer {
@@ -227,7 +216,7 @@ fn a_replay_finds_every_bit_that_is_not_the_laws() {
 
 #[test]
 fn the_papers_flight_and_the_official_logs_are_read() {
-    let Some(path) = golden("log27") else { return };
+    let Some(path) = recording("log27") else { return };
     let info27 = info(&mut Log::open(&path).unwrap()).unwrap();
     assert_eq!((info27.records, info27.ending, info27.skipped_bytes), (3845, "complete", 0));
     assert!(info27.events[0].columns.contains(&"stateEstimate.vx_m_s".to_owned()));
@@ -236,7 +225,7 @@ fn the_papers_flight_and_the_official_logs_are_read() {
     assert!(replayed.steps == 0 && !replayed.is_exact());
     assert!(transitions(std::slice::from_ref(&path)).unwrap().segments.is_empty());
     for name in ["log05", "log05_no_pos_after_1s"] {
-        let Some(path) = golden(name) else { return };
+        let Some(path) = recording(name) else { return };
         let info = info(&mut Log::open(&path).unwrap()).unwrap();
         assert_eq!((info.ending, info.events.len()), ("complete", 5), "{name}");
     }
@@ -337,7 +326,7 @@ fn pictures_are_drawn_of_both_kinds_of_logs() {
     assert_eq!(pictures.len(), 12, "{pictures:?}");
     let svg = fs::read_to_string(folder.path().join("log00-position.svg")).unwrap();
     assert!(svg.contains("reference z") && svg.contains("position (m)"));
-    let Some(path) = golden("log27") else { return };
+    let Some(path) = recording("log27") else { return };
     let pictures = steady::log::charts::draw(&mut Log::open(&path).unwrap(), folder.path(), "log27").unwrap();
     let names: Vec<_> = pictures.iter().filter_map(|p| p.file_stem()?.to_str()).collect();
     assert_eq!(
@@ -373,7 +362,7 @@ fn a_check_names_what_is_wrong() {
     assert!(tampered(|t| t.action.yaw += 0.1).contains("another law"));
     let cut = check(&mut log(&bytes[..at + 100])).unwrap().problems.join("; ");
     assert!(cut.contains("cut off"), "{cut}");
-    let Some(path) = golden("log27") else { return };
+    let Some(path) = recording("log27") else { return };
     assert_eq!(check(&mut Log::open(&path).unwrap()).unwrap().problems.len(), 0);
 }
 

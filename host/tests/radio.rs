@@ -1,15 +1,13 @@
 //! The verbs that talk to a drone, as a user meets them: `steady` and `virtual-crazyflie` as processes.
-//!
-//! Needs the virtual Crazyflie beside `steady` and the firmware image; without them the tests that fly
-//! say that they were skipped.
 #![allow(clippy::unwrap_used, reason = "a test that panics has failed")]
 
 use std::fs;
 use std::io::{BufRead, BufReader};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::{Child, Command, Stdio};
 
 use serde_json::Value;
+use steady_test_support::{built, image};
 
 fn steady(folder: &Path, uri: &str, args: &[&str], code: i32) -> (String, String) {
     let mut command = Command::new(env!("CARGO_BIN_EXE_steady"));
@@ -38,14 +36,11 @@ impl Drop for Drone {
     }
 }
 
-/// Starts a drone whose flash is kept in the folder; `None` after saying what is missing.
+/// Starts a drone whose flash is kept in the folder.
+#[track_caller]
 fn serve(folder: &Path, args: &[&str]) -> Option<Drone> {
-    let program = Path::new(env!("CARGO_BIN_EXE_steady")).with_file_name("virtual-crazyflie");
-    let elf = PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/../target/firmware/steady.elf"));
-    if !program.is_file() || !elf.is_file() {
-        eprintln!("skipped: {} or {} is missing", program.display(), elf.display());
-        return None;
-    }
+    let program = built(env!("CARGO_BIN_EXE_steady"), "virtual-crazyflie")?;
+    let elf = image()?;
     let mut command = Command::new(program);
     command.current_dir(folder).args(["serve", "--quiet", "--udp", "127.0.0.1:0", "--seconds", "600"]);
     command.args(["--no-card", "--flash", "flash.img", "--elf"]).arg(elf).args(args);

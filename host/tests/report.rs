@@ -1,6 +1,4 @@
 //! `steady report`: the page has the loop's numbers, always the same, and lives in a browser.
-//!
-//! The browser's tests need Chromium (`cargo xtask setup` installs it) and say when they were skipped.
 #![allow(clippy::unwrap_used, reason = "a test that panics has failed")]
 
 mod fake;
@@ -18,6 +16,7 @@ use steady::cycle::journal::Origin;
 use steady::cycle::{Loop, Settings, Teacher};
 use steady::report::data::Data;
 use steady::report::page;
+use steady_test_support::program;
 
 /// A name that would end the data and run a script, were it taken for markup.
 const HOSTILE: &str = "</script><script>window.stolen=1</script><img src=x onerror=alert(1)>&amp;\u{2028}'\"";
@@ -114,14 +113,9 @@ fn what_is_missing_or_damaged_is_named() {
     assert!(format!("{:#}", Data::of(f).unwrap_err()).contains("truth.csv"));
 }
 
+#[track_caller]
 fn browser() -> Option<PathBuf> {
-    let path = std::env::var_os("PATH").unwrap_or_default();
-    let names = ["chromium", "chromium-browser", "google-chrome"];
-    let found = std::env::split_paths(&path).flat_map(|f| names.map(|n| f.join(n))).find(|p| p.is_file());
-    if found.is_none() {
-        println!("SKIPPED: no Chromium (`cargo xtask setup` installs it)");
-    }
-    found
+    program(&["chromium", "chromium-browser", "google-chrome"])
 }
 
 /// A browser that is told what to do through a pair of pipes, in the protocol of its developer tools.

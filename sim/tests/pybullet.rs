@@ -1,80 +1,33 @@
 //! Against rollouts of gym-pybullet-drones' CF2X, made by a program that nobody here wrote.
-//!
-//! The files come from the folder in `STEADY_DATA`, or from `../shared/data` beside the project.
 #![allow(clippy::unwrap_used, reason = "a test that panics has failed")]
-
-use std::fs::{self, File};
-use std::io::Read;
-use std::path::{Path, PathBuf};
 
 use steady_common::{Quat, State, Vec3};
 use steady_sim::world::{Integrator, RotorDrag};
 use steady_sim::{Drone, Initial, Params, World};
+use steady_test_support::{Table, tables};
 
 /// One row: the state before a step and the speeds then applied.
 struct Row {
-    case: u32,
+    case: i64,
     state: State,
     rpm: [f32; 4],
 }
 
-/// The data folder; `None` when the project stands alone.
-fn data_folder() -> Option<PathBuf> {
-    if let Some(folder) = std::env::var_os("STEADY_DATA") {
-        return Some(folder.into());
-    }
-    let shared = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../shared");
-    shared.exists().then(|| shared.join("data"))
-}
-
-/// Rollout files of a kind: `""`, `"gnd"` or `"drag"`.
-fn files(folder: &Path, kind: &str) -> Vec<PathBuf> {
-    let kind_of = |name: &str| ["gnd", "drag"].into_iter().find(|k| name.contains(k)).unwrap_or("");
-    let mut found = Vec::new();
-    let mut folders = vec![folder.to_owned()];
-    while let Some(folder) = folders.pop() {
-        let entries = fs::read_dir(&folder).unwrap_or_else(|e| panic!("{}: {e}", folder.display()));
-        for path in entries.map(|entry| entry.unwrap().path()) {
-            let name = path.file_name().unwrap().to_string_lossy().into_owned();
-            if path.is_dir() {
-                folders.push(path);
-            } else if name.starts_with("gpd_pyb")
-                && (name.ends_with(".csv") || name.ends_with(".csv.gz"))
-                && kind_of(&name) == kind
-            {
-                found.push(path);
-            }
-        }
-    }
-    found.sort();
-    assert!(!found.is_empty(), "no gpd_pyb*{kind}*.csv[.gz] below {}", folder.display());
-    found
-}
-
-fn read(path: &Path) -> Vec<Row> {
-    let file = File::open(path).unwrap_or_else(|e| panic!("{}: {e}", path.display()));
-    let is_packed = path.extension().is_some_and(|e| e == "gz");
-    let input: Box<dyn Read> =
-        if is_packed { Box::new(flate2::read::GzDecoder::new(file)) } else { Box::new(file) };
-    let mut reader = csv::Reader::from_reader(input);
-    let header = reader.headers().unwrap().clone();
-    let column =
-        |name: &str| header.iter().position(|h| h == name).unwrap_or_else(|| panic!("no column {name}"));
-    let names = "case x y z qw qx qy qz vx vy vz wx wy wz rpm0 rpm1 rpm2 rpm3";
-    let columns: Vec<usize> = names.split(' ').map(column).collect();
-    let to_row = |record: csv::StringRecord| {
-        let v: Vec<f32> = columns.iter().map(|&c| record[c].parse().unwrap()).collect();
-        let attitude = Quat::new(v[4], v[5], v[6], v[7]).normalized();
-        let world_rates = Vec3::new(v[11], v[12], v[13]);
+fn rows(table: &Table) -> Vec<Row> {
+    let to_row = |row: &steady_test_support::Row| {
+        let vector = |columns: [&str; 3]| Vec3::from(columns.map(|column| row.f32(column)));
+        let attitude = Quat::new(row.f32("qw"), row.f32("qx"), row.f32("qy"), row.f32("qz")).normalized();
         let state = State {
-            position: Vec3::new(v[1], v[2], v[3]),
-            velocity: Vec3::new(v[8], v[9], v[10]),
+            position: vector(["x", "y", "z"]),
+            velocity: vector(["vx", "vy", "vz"]),
             attitude,
-            rates: attitude.to_matrix().apply_transposed(world_rates),
+            // The rollouts' angular velocity is in the world frame.
+            rates: attitude.to_matrix().apply_transposed(vector(["wx", "wy", "wz"])),
         };
-        Row { case: v[0] as u32, state, rpm: [v[14], v[15], v[16], v[17]] }
+        let rpm = ["rpm0", "rpm1", "rpm2", "rpm3"].map(|column| row.f32(column));
+        Row { case: row.int("case"), state, rpm }
     };
-    reader.records().map(|r| to_row(r.unwrap())).collect()
+    table.rows.iter().map(to_row).collect()
 }
 
 /// Largest differences in position (m), velocity (m/s), attitude (rad) and rates (rad/s).
@@ -110,21 +63,16 @@ fn fly(params: &Params, rows: &[Row], from: usize, steps: usize) -> State {
     *drone.truth()
 }
 
-/// Compares all files of a kind and returns the worst of one step and of 120.
-fn compare(kind: &str, change: impl Fn(&mut World)) -> Option<(Worst, Worst)> {
-    let Some(folder) = data_folder() else {
-        eprintln!("no STEADY_DATA and no ../shared beside the project: PyBullet rollouts not compared");
-        return None;
-    };
+/// Compares all rollouts of a stem and checks the worst of one step and of 120: position in m, velocity
+/// in m/s.
+fn compare(stem: &str, one_step: [f32; 2], flight: [f32; 2], change: impl Fn(&mut World)) {
     let mut world = World::named("gym").unwrap();
     change(&mut world);
     let params = world.compile().unwrap();
-    let (mut one, mut many) = (Worst::default(), Worst::default());
-    let (mut steps, mut flights) = (0, 0);
-    for path in files(&folder, kind) {
-        let rows = read(&path);
-        assert!(rows.len() > 1, "{} has no rows", path.display());
-        for case in rows.chunk_by(|a, b| a.case == b.case) {
+    for table in tables(stem) {
+        let (mut one, mut many) = (Worst::default(), Worst::default());
+        let (mut steps, mut flights) = (0, 0);
+        for case in rows(&table).chunk_by(|a, b| a.case == b.case) {
             for k in 0..case.len() - 1 {
                 one.see(&fly(&params, case, k, 1), &case[k + 1].state);
                 steps += 1;
@@ -134,47 +82,35 @@ fn compare(kind: &str, change: impl Fn(&mut World)) -> Option<(Worst, Worst)> {
                 flights += 1;
             }
         }
+        let name = &table.name;
+        println!(
+            "{name}: {steps} single steps, worst {one:?}; {flights} flights of 120 steps, worst {many:?}"
+        );
+        assert!(steps > 0 && flights > 0, "{name}: nothing to compare");
+        assert!(one.position <= one_step[0] && one.velocity <= one_step[1], "{name}: {one:?}");
+        assert!(many.position <= flight[0] && many.velocity <= flight[1], "{name}: {many:?}");
     }
-    assert!(steps > 0 && flights > 0, "{kind}: nothing to compare");
-    println!("`{kind}`: {steps} single steps, worst {one:?}; {flights} flights of 120 steps, worst {many:?}");
-    Some((one, many))
-}
-
-/// Tolerances of one step and of 120: position in m, velocity in m/s.
-fn check((one, many): (Worst, Worst), one_step: [f32; 2], flight: [f32; 2]) {
-    assert!(one.position <= one_step[0] && one.velocity <= one_step[1], "{one:?}");
-    assert!(many.position <= flight[0] && many.velocity <= flight[1], "{many:?}");
 }
 
 /// The plain semi-implicit step differs from PyBullet's by one step's turn of the rotors' frame.
 #[test]
 fn the_nominal_world_is_near_pybullet() {
-    if let Some(worst) = compare("", |_| ()) {
-        check(worst, [12e-6, 3e-3], [5e-3, 0.04]);
-    }
-    if let Some(worst) = compare("gnd", |w| w.aero.ground_effect = true) {
-        check(worst, [12e-6, 3e-3], [5e-3, 0.04]);
-    }
-    if let Some(worst) = compare("drag", |w| w.aero.rotor_drag = RotorDrag::GymPybulletDrones) {
-        check(worst, [12e-6, 3e-3], [5e-3, 0.04]);
-    }
+    let near = |stem, change: fn(&mut World)| compare(stem, [12e-6, 3e-3], [5e-3, 0.04], change);
+    near("gpd_pyb", |_| ());
+    near("gpd_pyb_gnd", |w| w.aero.ground_effect = true);
+    near("gpd_pyb_drag", |w| w.aero.rotor_drag = RotorDrag::GymPybulletDrones);
 }
 
 /// The Bullet-like step leaves nothing but rounding.
 #[test]
 fn the_bullet_integrator_is_pybullet() {
-    let bullet = |w: &mut World| w.physics.integrator = Integrator::Bullet;
-    if let Some(worst) = compare("", bullet) {
-        check(worst, [5e-7, 2e-6], [2e-5, 2e-4]);
-    }
-    let ground = |w: &mut World| (w.physics.integrator, w.aero.ground_effect) = (Integrator::Bullet, true);
-    if let Some(worst) = compare("gnd", ground) {
-        check(worst, [5e-7, 2e-6], [2e-5, 2e-4]);
-    }
-    let drag = |w: &mut World| {
-        (w.physics.integrator, w.aero.rotor_drag) = (Integrator::Bullet, RotorDrag::GymPybulletDrones);
+    let same = |stem, change: fn(&mut World)| {
+        compare(stem, [5e-7, 2e-6], [2e-5, 2e-4], |w| {
+            w.physics.integrator = Integrator::Bullet;
+            change(w);
+        });
     };
-    if let Some(worst) = compare("drag", drag) {
-        check(worst, [5e-7, 2e-6], [2e-5, 2e-4]);
-    }
+    same("gpd_pyb", |_| ());
+    same("gpd_pyb_gnd", |w| w.aero.ground_effect = true);
+    same("gpd_pyb_drag", |w| w.aero.rotor_drag = RotorDrag::GymPybulletDrones);
 }

@@ -39,10 +39,7 @@ impl Cmd {
     pub(crate) fn run(self) -> Result<()> {
         let root = sh::root();
         let python = environment().map_err(|p| anyhow::anyhow!("{}\nfix: {}", p.what, p.fix))?;
-        let elf = root.join("target/firmware/steady.elf");
-        if !elf.is_file() {
-            firmware::Cmd {}.run()?;
-        }
+        let elf = firmware::build()?.elf;
         // The same build as the tests', so that nothing is compiled twice.
         sh::run(sh::cargo().args(["build", "--workspace", "--bins", "--profile", "test", "--locked"]))?;
         let folder = std::env::temp_dir().join(format!("steady-cflib-{}", std::process::id()));
@@ -55,8 +52,8 @@ impl Cmd {
 }
 
 /// Starts a virtual drone; gives its address.
-fn serve(root: &Path, elf: &Path, folder: &Path) -> Result<(Server, String)> {
-    let mut serve = sh::command(root.join("target/debug/virtual-crazyflie"));
+fn serve(elf: &Path, folder: &Path) -> Result<(Server, String)> {
+    let mut serve = sh::command(sh::target().join("debug/virtual-crazyflie"));
     // Any free port; ends by itself after ten minutes of flight, whatever happens to us.
     serve.args(["serve", "--quiet", "--udp", "127.0.0.1:0", "--seconds", "600", "--elf"]).arg(elf);
     serve.arg("--out").arg(folder);
@@ -71,7 +68,7 @@ fn serve(root: &Path, elf: &Path, folder: &Path) -> Result<(Server, String)> {
 }
 
 fn fly(root: &Path, python: &Path, elf: &Path, folder: &Path) -> Result<()> {
-    let (_server, uri) = serve(root, elf, folder)?;
+    let (_server, uri) = serve(elf, folder)?;
     let mut client = sh::command(python);
     client.arg(root.join("emulator/tests/cflib_flight.py")).arg(uri).arg(folder.join("cache"));
     sh::run(&mut client)
@@ -81,9 +78,9 @@ fn fly(root: &Path, python: &Path, elf: &Path, folder: &Path) -> Result<()> {
 fn flash(root: &Path, python: &Path, elf: &Path, folder: &Path) -> Result<()> {
     const SEQUENCE: &str = "7";
     let table = folder.join("table.bin");
-    let mut pack = sh::command(root.join("target/debug/steady"));
+    let mut pack = sh::command(sh::target().join("debug/steady"));
     sh::run(pack.args(["gains", "pack", "nominal", "--sequence", SEQUENCE, "-o"]).arg(&table))?;
-    let (_server, uri) = serve(root, elf, folder)?;
+    let (_server, uri) = serve(elf, folder)?;
     let mut client = sh::command(python);
     client.arg(root.join("emulator/tests/cflib_bootloader.py")).arg(uri).arg(table).arg(SEQUENCE);
     client.arg(folder.join("cache")).arg(elf.with_extension("zip"));

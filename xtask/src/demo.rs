@@ -60,7 +60,7 @@ impl Cmd {
         ]))?;
         let started = Instant::now();
         // Directly: `cargo run` of one package would choose other features, and build again.
-        let steady = || sh::command(sh::root().join("target/release/steady"));
+        let steady = || sh::command(sh::target().join("release/steady"));
         sh::run(steady().arg("loop").args(LOOP).arg("--resume").arg("--out").arg(&self.out).args(self.args))?;
         sh::run(steady().arg("report").arg(&self.out))?;
         println!("took {} after the builds", sh::took(started.elapsed()));

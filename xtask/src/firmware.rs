@@ -9,6 +9,7 @@ use anyhow::{Context, Result, bail};
 use clap::Args;
 use object::{Object, ObjectSegment};
 use serde_json::json;
+use steady_test_support::{FINGERPRINT, IMAGE, fingerprint};
 
 use crate::setup::FIRMWARE_TARGET;
 use crate::sh;
@@ -48,26 +49,37 @@ pub(crate) struct Image {
 
 /// Builds the firmware and writes the files.
 pub(crate) fn build() -> Result<Image> {
+    // Of the sources before the build: what is edited meanwhile makes the image stale.
+    let fingerprint = fingerprint(&sh::root()).context("cannot read the firmware's sources")?;
     let built = compile(PROFILE)?;
     let elf_bytes = fs::read(&built).with_context(|| format!("cannot read {}", built.display()))?;
     let flash = flash_image(&elf_bytes)?;
 
-    let folder = sh::root().join("target/firmware");
-    fs::create_dir_all(&folder).with_context(|| format!("cannot create {}", folder.display()))?;
-    let write = |name: &str, bytes: &[u8]| -> Result<PathBuf> {
+    let elf = sh::root().join(IMAGE);
+    let folder = elf.parent().context("the image has no folder")?;
+    fs::create_dir_all(folder).with_context(|| format!("cannot create {}", folder.display()))?;
+    let write = |path: PathBuf, bytes: &[u8]| -> Result<PathBuf> {
         // Beside its place first: a program that reads the image never sees half of it.
-        let (path, draft) = (folder.join(name), folder.join(format!("{name}.part")));
+        let draft = path.with_added_extension("part");
         fs::write(&draft, bytes).with_context(|| format!("cannot write {}", draft.display()))?;
         fs::rename(&draft, &path).with_context(|| format!("cannot write {}", path.display()))?;
         Ok(path)
     };
-    let zip = package(&flash);
-    Ok(Image {
-        elf: write("steady.elf", &elf_bytes)?,
-        bin: write("steady.bin", &flash)?,
-        zip: write("steady.zip", &zip)?,
+    // Last: a fingerprint is never beside an image of other sources.
+    let mark = sh::root().join(FINGERPRINT);
+    if let Err(error) = fs::remove_file(&mark)
+        && error.kind() != std::io::ErrorKind::NotFound
+    {
+        return Err(error).with_context(|| format!("cannot remove {}", mark.display()));
+    }
+    let image = Image {
+        bin: write(elf.with_extension("bin"), &flash)?,
+        zip: write(elf.with_extension("zip"), &package(&flash))?,
+        elf: write(elf, &elf_bytes)?,
         bytes: flash.len(),
-    })
+    };
+    write(mark, fingerprint.as_bytes())?;
+    Ok(image)
 }
 
 const BIN_NAME: &str = "steady.bin";

@@ -3,12 +3,16 @@
 //! This file only parses and dispatches; every verb has a file of its own.
 
 mod bench;
+#[cfg(test)]
+mod boundary;
 mod calls;
 mod cflib;
+mod compiler;
 mod demo;
 mod firmware;
 mod fuzz;
 mod libtorch;
+mod nextest;
 mod setup;
 mod sh;
 mod size;

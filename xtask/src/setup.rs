@@ -10,12 +10,12 @@ use std::time::Instant;
 use anyhow::{Context, Result, bail};
 use clap::Args;
 
-use crate::{cflib, libtorch, sh, system};
+use crate::{cflib, compiler, libtorch, nextest, sh, system};
 
 /// The drone's processor: an STM32F405, a Cortex-M4 with a single-precision FPU.
 pub(crate) const FIRMWARE_TARGET: &str = "thumbv7em-none-eabihf";
 
-/// Install what is missing: Rust target, system packages, libtorch, the official Python client.
+/// Install what is missing: Rust target, system packages, libtorch, the official Python client, nextest.
 ///
 /// Needs git, rustup's cargo, a C linker and Python 3 with pip. Safe to repeat: what is there is
 /// left alone. libtorch is taken from $LIBTORCH, else from a Python installation that has the right
@@ -62,6 +62,7 @@ impl Report {
 pub(crate) fn run() -> Result<Report> {
     let started = Instant::now();
     println!("set-up");
+    compiler::note();
     let root = sh::root();
     let mut problems = Vec::new();
     // Packages first: libtorch's stub needs the C++ compiler.
@@ -71,6 +72,7 @@ pub(crate) fn run() -> Result<Report> {
     let has_libtorch = libtorch.is_ok();
     problems.extend(libtorch.err());
     problems.extend(cflib::environment().err());
+    nextest::provide();
 
     for problem in &problems {
         eprintln!("\nset-up problem: {}\n           fix: {}", problem.what, problem.fix);

@@ -5,6 +5,8 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
+pub(crate) use steady_test_support::find;
+
 use anyhow::{Context, Result, bail};
 
 /// The workspace root.
@@ -87,14 +89,10 @@ pub(crate) fn capture(command: &mut Command) -> Result<String> {
     Ok(String::from_utf8_lossy(&output.stdout).trim_end().to_owned())
 }
 
-/// Where `PATH` (and the administrator's folders, which not every user's `PATH` has) holds a program.
-pub(crate) fn find(program: &str) -> Option<PathBuf> {
-    let path = std::env::var_os("PATH").unwrap_or_default();
-    let admin = ["/usr/local/sbin", "/usr/sbin", "/sbin"].map(PathBuf::from);
-    std::env::split_paths(&path)
-        .chain(admin)
-        .map(|folder| folder.join(program))
-        .find(|candidate| candidate.is_file())
+/// Where cargo puts what it builds.
+pub(crate) fn target() -> PathBuf {
+    // Relative to the folder that inner commands start in, as for cargo.
+    std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root().join("target"), |folder| root().join(folder))
 }
 
 /// Our folder in the user's cache: what every clone of the user shares.
@@ -149,11 +147,5 @@ mod tests {
         assert_eq!(took(Duration::from_millis(420)), "0.42 s");
         assert_eq!(took(Duration::from_millis(17_310)), "17.3 s");
         assert_eq!(took(Duration::from_secs(151)), "2 min 31 s");
-    }
-
-    #[test]
-    fn programs_are_found_on_the_path() {
-        assert!(find("sh").is_some());
-        assert!(find("no-such-program-anywhere").is_none());
     }
 }

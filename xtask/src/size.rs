@@ -7,7 +7,7 @@ use clap::Args;
 use object::{Object, ObjectSection, ObjectSymbol, SectionFlags, SectionKind};
 
 use crate::calls::Calls;
-use crate::{firmware, stack};
+use crate::{compiler, firmware, stack};
 
 /// Flash, RAM and CCM of the firmware by section and by largest symbols, against their budgets.
 ///
@@ -52,6 +52,7 @@ struct Piece {
 impl Cmd {
     /// Builds, prints the tables, and fails when a budget is passed.
     pub(crate) fn run(self) -> Result<()> {
+        compiler::note();
         let elf = if self.profile == firmware::PROFILE {
             firmware::build()?.elf
         } else {
@@ -108,7 +109,7 @@ fn sections(file: &object::File<'_>, memory: &Memory) -> Vec<Piece> {
     let mut found = Vec::new();
     for section in file.sections() {
         let SectionFlags::Elf { sh_flags, .. } = section.flags() else { continue };
-        if section.size() == 0 || !sh_flags.contains(object::elf::SHF_ALLOC) {
+        if section.size() == 0 || sh_flags & u64::from(object::elf::SHF_ALLOC) == 0 {
             continue;
         }
         let name = section.name().unwrap_or("?").to_owned();

@@ -6,16 +6,18 @@
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use anyhow::{Result, bail};
+use anyhow::{Context, Result, bail};
 use clap::Args;
+use steady_test_support::Skip;
 
 use crate::setup::FIRMWARE_TARGET;
-use crate::{setup, sh};
+use crate::{compiler, nextest, setup, sh};
 
 /// Set up what is missing, then run every check: format, clippy, tests, docs, firmware build.
 ///
 /// Every stage runs, also after a failure; a table at the end shows result and time of each. The
-/// exit status is 1 when one failed.
+/// exit status is 1 when one failed. Then come the checks that were skipped; one that could have run
+/// fails the run.
 #[derive(Args)]
 pub(crate) struct Cmd {
     /// Run only these stages (see --list); all when none is named.
@@ -47,6 +49,8 @@ impl Stage {
     fn command(&self) -> std::process::Command {
         let mut command = sh::cargo();
         command.args(&self.args).envs(self.env.iter().copied());
+        // The image of these sources, which a stage builds, and no other.
+        command.env_remove("STEADY_ELF");
         command
     }
 }
@@ -55,9 +59,8 @@ impl Stage {
 /// is the last one printed.
 fn stages(root: &Path) -> Vec<Stage> {
     let has_firmware = root.join("firmware/Cargo.toml").is_file();
-    let nextest = sh::find("cargo-nextest").is_some();
     let clippy_drone = format!("clippy --target {FIRMWARE_TARGET} --locked");
-    let tests = if nextest { "nextest run" } else { "test --lib --bins --tests --examples" };
+    let tests = if nextest::is_installed() { "nextest run" } else { "test --lib --bins --tests --examples" };
 
     let mut stages = vec![
         Stage::new("format", "fmt --all --check"),
@@ -74,7 +77,7 @@ fn stages(root: &Path) -> Vec<Stage> {
         stages.push(Stage::new("firmware", "run --quiet --locked --package xtask -- firmware"));
     }
     stages.push(Stage::new("doc-tests", "test --workspace --doc --no-fail-fast --locked"));
-    stages.push(Stage::new("tests", &format!("{tests} --workspace --no-fail-fast --locked")));
+    stages.push(Stage::new(TESTS, &format!("{tests} --workspace --no-fail-fast --locked")));
     stages.push(
         // A libtorch that does not exist proves that none is looked at.
         Stage::new("no-training", "build --package steady --no-default-features --locked")
@@ -100,33 +103,82 @@ struct Outcome {
 impl Cmd {
     /// Runs the stages; fails when one of them did.
     pub(crate) fn run(self) -> Result<()> {
-        let mut stages = stages(&sh::root());
+        let known_stages = stages(&sh::root());
         if self.list {
             println!("{:<16} cargo xtask setup", SETUP);
-            for stage in &stages {
+            for stage in &known_stages {
                 println!("{:<16} {}", stage.name, sh::shown(&stage.command()));
             }
             return Ok(());
         }
-        if let Some(name) = self.stages.iter().find(|name| !known(&stages, name)) {
+        if let Some(name) = self.stages.iter().find(|name| !known(&known_stages, name)) {
             bail!("there is no stage `{name}`; `cargo xtask test --list` shows them");
         }
         let wanted = |name: &str| self.stages.is_empty() || self.stages.iter().any(|s| s == name);
-        stages.retain(|stage| wanted(stage.name));
-
         let mut outcomes = Vec::new();
         if wanted(SETUP) {
             outcomes.push(timed(SETUP, || setup::run().and_then(setup::Report::into_result)));
         }
-        for stage in &stages {
-            outcomes.push(timed(stage.name, || sh::run(&mut stage.command())));
+        let mut skips = None;
+        // Again: set-up may have installed nextest.
+        for stage in stages(&sh::root()).iter().filter(|stage| wanted(stage.name)) {
+            outcomes.push(timed(stage.name, || {
+                if stage.name != TESTS {
+                    return sh::run(&mut stage.command());
+                }
+                forget_skips()?;
+                let tested = sh::run(&mut stage.command());
+                let found =
+                    Skip::read_all(&Skip::folder()).context("cannot read which checks were skipped")?;
+                tested.and(refuse(skips.insert(found)))
+            }));
         }
-        summarise(&outcomes)
+        let summary = summarise(&outcomes);
+        if let Some(skips) = skips {
+            print!("{}", skip_report(&skips));
+        }
+        compiler::note();
+        summary
     }
 }
 
 /// The stage that is not a cargo command.
 const SETUP: &str = "set-up";
+/// The stage whose checks may be skipped.
+const TESTS: &str = "tests";
+
+/// Removes the records of earlier tests.
+fn forget_skips() -> Result<()> {
+    let folder = Skip::folder();
+    match std::fs::remove_dir_all(&folder) {
+        Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
+            Err(error).with_context(|| format!("cannot remove {}", folder.display()))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Fails when a check was skipped that could have run.
+fn refuse(skips: &[Skip]) -> Result<()> {
+    match skips.iter().filter(|skip| skip.could_run()).count() {
+        0 => Ok(()),
+        n => bail!("{n} check(s) were skipped that could have run (below)"),
+    }
+}
+
+/// How many checks were skipped, and why.
+fn skip_report(skips: &[Skip]) -> String {
+    let could_run = skips.iter().filter(|skip| skip.could_run()).count();
+    let mut text = format!("\nskipped checks: {}", skips.len());
+    if could_run > 0 {
+        text += &format!(", {could_run} of which could have run");
+    }
+    text.push('\n');
+    for skip in skips {
+        text += &format!("  {skip}\n");
+    }
+    text
+}
 
 fn known(stages: &[Stage], name: &str) -> bool {
     name == SETUP || stages.iter().any(|stage| stage.name == name)
@@ -186,5 +238,23 @@ mod tests {
         let bad = Outcome { name: "two", time: Duration::from_secs(2), error: Some("why".to_owned()) };
         assert!(summarise(std::slice::from_ref(&ok)).is_ok());
         assert_eq!(summarise(&[ok, bad]).unwrap_err().to_string(), "failed: two");
+    }
+
+    #[test]
+    fn skipped_checks_are_listed_and_refused_if_they_could_have_run() {
+        let skip = |missing: &str, fix: Option<&str>| Skip {
+            test: "host/tests/log.rs: reads".to_owned(),
+            missing: missing.to_owned(),
+            fix: fix.map(str::to_owned),
+        };
+        assert!(refuse(&[]).is_ok() && skip_report(&[]).contains("skipped checks: 0\n"));
+        let recording = skip("recording log27", None);
+        assert!(refuse(std::slice::from_ref(&recording)).is_ok());
+        let both = [recording, skip("image", Some("`cargo xtask firmware` builds it"))];
+        assert!(refuse(&both).unwrap_err().to_string().starts_with("1 check"));
+        let report = skip_report(&both);
+        assert_eq!(report.trim().lines().count(), 3, "{report}");
+        assert!(report.contains("skipped checks: 2, 1 of which could have run"), "{report}");
+        assert!(report.contains("host/tests/log.rs: reads: missing: recording log27\n"), "{report}");
     }
 }

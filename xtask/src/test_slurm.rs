@@ -76,9 +76,7 @@ fn build() -> Result<PathBuf> {
         bail!("the sweeps train, and nothing trains without libtorch (above)");
     }
     sh::run(sh::cargo().args(["build", "--release", "--locked", "--package", "steady"]))?;
-    let target =
-        std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| sh::root().join("target"), PathBuf::from);
-    Ok(target.join("release/steady"))
+    Ok(sh::target().join("release/steady"))
 }
 
 struct Trial {

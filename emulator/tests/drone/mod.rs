@@ -6,7 +6,6 @@
 
 use std::cell::RefCell;
 use std::collections::VecDeque;
-use std::path::PathBuf;
 use std::rc::Rc;
 use std::time::Duration;
 
@@ -36,15 +35,10 @@ use virtual_crazyflie::ground::{Dongle, Ground};
 use virtual_crazyflie::network::{Network, Trouble};
 use virtual_crazyflie::session::{Session, Setup};
 
-/// The image, or `None` after saying so.
+/// The firmware image.
+#[track_caller]
 pub fn image() -> Option<Image> {
-    let default = concat!(env!("CARGO_MANIFEST_DIR"), "/../target/firmware/steady.elf");
-    let path = std::env::var_os("STEADY_ELF").map_or_else(|| PathBuf::from(default), PathBuf::from);
-    if !path.is_file() {
-        eprintln!("skipped: no firmware at {}; build it with `cargo xtask firmware`", path.display());
-        return None;
-    }
-    Some(Image::load(&path).unwrap())
+    steady_test_support::image().map(|path| Image::load(&path).unwrap())
 }
 
 /// The air and the network between the PC and the drone.
