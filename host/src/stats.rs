@@ -1,22 +1,65 @@
-//! Means with their intervals.
+//! Means with their confidence intervals.
 
-/// Quantiles of Student's t for a two-sided 95 % interval, by degrees of freedom from 1.
-const T95: [f64; 30] = [
-    12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228, 2.201, 2.179, 2.160, 2.145, 2.131,
-    2.120, 2.110, 2.101, 2.093, 2.086, 2.080, 2.074, 2.069, 2.064, 2.060, 2.056, 2.052, 2.048, 2.045, 2.042,
-];
+use std::fmt;
 
-/// A mean and the half-width of its 95 % interval; the half-width of a single value is 0.
+use serde::{Deserialize, Serialize};
+use statrs::distribution::{ContinuousCDF, StudentsT};
+
+/// A mean with the half-width of its two-sided 95 % interval (Student's t).
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Estimate {
+    /// The mean of the samples.
+    pub mean: f64,
+    /// Half-width of the interval; a single sample has none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub half_width: Option<f64>,
+}
+
+impl Estimate {
+    /// From samples; without any, the mean is NaN.
+    #[must_use]
+    pub fn of(samples: &[f64]) -> Self {
+        let n = samples.len() as f64;
+        let mean = samples.iter().sum::<f64>() / n;
+        // Not defined below one degree of freedom.
+        let t = StudentsT::new(0.0, 1.0, n - 1.0).ok().filter(|_| samples.len() > 1);
+        let half_width = t.map(|t| {
+            let variance = samples.iter().map(|v| (v - mean).powi(2)).sum::<f64>() / (n - 1.0);
+            t.inverse_cdf(0.975) * (variance / n).sqrt()
+        });
+        Self { mean, half_width }
+    }
+
+    /// In another unit.
+    #[must_use]
+    pub fn scaled(self, factor: f64) -> Self {
+        Self { mean: factor * self.mean, half_width: self.half_width.map(|h| factor.abs() * h) }
+    }
+
+    /// True when the interval is known and does not contain 0.
+    #[must_use]
+    pub fn is_significant(&self) -> bool {
+        self.half_width.is_some_and(|h| self.mean.abs() > h)
+    }
+}
+
+/// `1.23 ± 0.45`, or the mean alone when there is no interval; the precision is `{:.2}`'s.
+impl fmt::Display for Estimate {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let digits = f.precision().unwrap_or(2);
+        match self.half_width {
+            Some(half_width) => write!(f, "{:.digits$} ± {half_width:.digits$}", self.mean),
+            None => write!(f, "{:.digits$}", self.mean),
+        }
+    }
+}
+
+/// A mean and the half-width of its 95 % interval; 0 for a single value.
 #[must_use]
 pub fn mean_95(values: &[f64]) -> (f64, f64) {
-    let n = values.len() as f64;
-    let mean = values.iter().sum::<f64>() / n.max(1.0);
-    if values.len() < 2 {
-        return (mean, 0.0);
-    }
-    let variance = values.iter().map(|v| (v - mean).powi(2)).sum::<f64>() / (n - 1.0);
-    let t = T95.get(values.len() - 2).copied().unwrap_or(1.96);
-    (mean, t * (variance / n).sqrt())
+    let Estimate { mean, half_width } = Estimate::of(values);
+    if values.is_empty() { (0.0, 0.0) } else { (mean, half_width.unwrap_or(0.0)) }
 }
 
 #[cfg(test)]
@@ -24,9 +67,32 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_known_interval() {
-        let (mean, half) = mean_95(&[1.0, 2.0, 3.0, 4.0, 5.0]);
-        assert!((mean - 3.0).abs() < 1e-12 && (half - 2.776 * (2.5_f64 / 5.0).sqrt()).abs() < 1e-12);
-        assert_eq!(mean_95(&[7.0]), (7.0, 0.0));
+    fn intervals_are_those_of_students_t() {
+        // Quantiles from the usual tables: 4 degrees of freedom, 2.776; 1 degree, 12.706; 99, 1.984.
+        let Estimate { mean, half_width } = Estimate::of(&[1.0, 2.0, 3.0, 4.0, 5.0]);
+        assert!((mean - 3.0).abs() < 1e-12);
+        assert!((half_width.unwrap() - 2.776 * 0.5_f64.sqrt()).abs() < 1e-3, "{half_width:?}");
+        assert!((Estimate::of(&[0.0, 2.0]).half_width.unwrap() - 12.706).abs() < 1e-3);
+        let many: Vec<f64> = (0..100).map(|i| f64::from(i % 2)).collect();
+        let expected = 1.984 * (0.25_f64 * 100.0 / 99.0 / 100.0).sqrt();
+        assert!((Estimate::of(&many).half_width.unwrap() - expected).abs() < 1e-4);
+    }
+
+    #[test]
+    fn a_single_sample_has_no_interval() {
+        let one = Estimate::of(&[7.0]);
+        assert_eq!(one, Estimate { mean: 7.0, half_width: None });
+        assert_eq!((format!("{one:.1}"), one.is_significant()), ("7.0".to_owned(), false));
+        assert_eq!(serde_json::to_string(&one).unwrap(), r#"{"mean":7.0}"#);
+        assert_eq!(serde_json::from_str::<Estimate>(r#"{"mean":7.0}"#).unwrap(), one);
+        assert!(Estimate::of(&[]).mean.is_nan());
+    }
+
+    #[test]
+    fn prints_with_the_precision_asked_for() {
+        let e = Estimate { mean: -1543.21, half_width: Some(33.333) };
+        assert_eq!((format!("{e:.0}"), format!("{e}")), ("-1543 ± 33".into(), "-1543.21 ± 33.33".into()));
+        assert_eq!(e.scaled(-0.01).half_width, Some(0.33333));
+        assert!(e.is_significant() && !Estimate { half_width: Some(2000.0), ..e }.is_significant());
     }
 }
