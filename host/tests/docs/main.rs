@@ -60,7 +60,16 @@ fn links_lead_somewhere() {
         let name = page.file_name().unwrap().to_str().unwrap();
         assert!(readme.contains(&format!("(docs/{name})")), "README.md does not lead to docs/{name}");
     }
-    pages.push(root().join("README.md"));
+    pages.extend(["README.md", "CONTRIBUTING.md", "CHANGELOG.md"].map(|name| root().join(name)));
+    for folder in fs::read_dir(root()).unwrap().map(|entry| entry.unwrap().path()) {
+        let notes = ["README.md", "tests/data/README.md"].map(|name| folder.join(name));
+        pages.extend(notes.into_iter().filter(|page| page.is_file()));
+        assert!(
+            !folder.join("Cargo.toml").is_file() || folder.join("README.md").is_file(),
+            "{} has no README.md",
+            folder.display()
+        );
+    }
     for page in &pages {
         let text = fs::read_to_string(page).unwrap();
         for link in text.split("](").skip(1).filter_map(|rest| rest.split(')').next()) {
