@@ -111,7 +111,7 @@ impl core::fmt::Display for TableError {
                 write!(f, "magic at offset 0 is {m:#010x}, not {MAGIC:#010x}: not a gain table")
             }
             Self::Format(v) => {
-                write!(f, "format version {v} at offset 4; this program knows {FORMAT_VERSION}")
+                write!(f, "format version {v} at offset 4; this program reads {FORMAT_VERSION}")
             }
             Self::Crc { stored, computed } => {
                 write!(
@@ -205,9 +205,8 @@ impl GainTable {
         if is_blank(page) {
             return Err(TableError::Blank);
         }
-        let (head, tail) = page.split_at_checked(TABLE_SIZE).ok_or(TableError::Length(page.len()))?;
-        let table = Self::decode_head(head)?;
-        if let Some(at) = tail.iter().position(|b| *b != 0xFF) {
+        let table = Self::decode_head(page)?;
+        if let Some(at) = page.iter().skip(TABLE_SIZE).position(|b| *b != 0xFF) {
             return Err(TableError::Trailing(TABLE_SIZE + at));
         }
         if table.sequence == 0 || table.sequence == u32::MAX {
@@ -216,32 +215,28 @@ impl GainTable {
         Ok(table)
     }
 
-    /// Reads the table's own bytes, [`TABLE_SIZE`] of them, as a log holds them. The built-in gains,
-    /// which have the sequence number 0, are a table here too.
-    pub fn decode_head(head: &[u8]) -> Result<Self, TableError> {
-        let wrong_length = || TableError::Length(head.len());
-        if head.len() != TABLE_SIZE {
-            return Err(wrong_length());
-        }
-        Self::take(head).unwrap_or_else(|| Err(wrong_length()))
+    /// Reads the table at the front of some bytes, as a log holds it. The built-in gains, which have
+    /// the sequence number 0, are a table here too.
+    pub fn decode_head(bytes: &[u8]) -> Result<Self, TableError> {
+        Self::read(bytes).unwrap_or(Err(TableError::Length(bytes.len())))
     }
 
-    /// `None` only if the head were shorter than the layout, which [`decode_head`](Self::decode_head)
-    /// excludes.
-    fn take(head: &[u8]) -> Option<Result<Self, TableError>> {
-        let mut r = Reader::new(head);
+    /// `None` when there are too few bytes.
+    fn read(bytes: &[u8]) -> Option<Result<Self, TableError>> {
+        let mut r = Reader::new(bytes);
         let magic = r.u32()?;
         if magic != MAGIC {
             return Some(Err(TableError::Magic(magic)));
         }
-        let stored = Reader::new(head.get(CRC_OFFSET..)?).u32()?;
-        let computed = CRC.checksum(head.get(..CRC_OFFSET)?);
-        if stored != computed {
-            return Some(Err(TableError::Crc { stored, computed }));
-        }
+        // Everything behind the versions, the checksum's place included, depends on the format.
         let (format, law) = (r.u16()?, r.u16()?);
         if format != FORMAT_VERSION {
             return Some(Err(TableError::Format(format)));
+        }
+        let (covered, rest) = bytes.split_at_checked(CRC_OFFSET)?;
+        let (stored, computed) = (Reader::new(rest).u32()?, CRC.checksum(covered));
+        if stored != computed {
+            return Some(Err(TableError::Crc { stored, computed }));
         }
         if law != LAW_VERSION {
             return Some(Err(TableError::Law(law)));

@@ -5,24 +5,26 @@
 //! try-out gains, or the guard's way back to the last proven table. Its bytes are the gain table's own
 //! ([`gain_table`](crate::gain_table)), then the try-out flag, then the record's CRC-16.
 
-use crate::bytes::{Reader, Writer};
+use crate::bytes::Writer;
 use crate::gain_table::{GainTable, TABLE_SIZE, TableError};
 use crate::gains::GAINS;
-use crate::transition::{CRC, CRC_NAME};
-use crate::usdlog::Type;
-use crate::usdlog::write::{self, Sink, record_prefix};
+use crate::usdlog::schema::{Located, RECORD_CRC, RECORD_CRC_NAME};
+use crate::usdlog::write::{self, RECORD_PREFIX_SIZE, Sink, record_prefix};
+use crate::usdlog::{Field, Header, Record, SchemaError, Type};
 
 /// Name of the event in a uSD log.
 pub const EVENT_NAME: &str = "gains";
 /// Id of the event in a uSD log: `SG` in the file's byte order.
 pub const EVENT_ID: u16 = u16::from_le_bytes(*b"SG");
-/// Bytes of one record, from the event id to the CRC.
-pub const RECORD_SIZE: usize = PREFIX_SIZE + TABLE_SIZE + 1 + 2;
-const PREFIX_SIZE: usize = 10;
+/// Bytes of a record as this firmware writes it, from the event id to the CRC.
+pub const RECORD_SIZE: usize = RECORD_PREFIX_SIZE + TABLE_SIZE + 1 + 2;
+/// The gain table's first field. The table's bytes are read as one piece: it has a version of its own.
+const TABLE_FIELD: &str = "gains.magic";
+const TRY_OUT_FIELD: &str = "gains.tryOut";
 
 /// What stands before the gains in a table: name and type.
 const HEAD: [(&str, Type); 8] = [
-    ("gains.magic", Type::U32),
+    (TABLE_FIELD, Type::U32),
     ("gains.format", Type::U16),
     ("gains.lawVersion", Type::U16),
     ("gains.table", Type::U32),
@@ -44,7 +46,7 @@ const LIMITS: [&str; 8] = [
 ];
 /// What stands behind the gains.
 const TAIL: [(&str, Type); 3] =
-    [("gains.crc32", Type::U32), ("gains.tryOut", Type::U8), (CRC_NAME, Type::U16)];
+    [("gains.crc32", Type::U32), (TRY_OUT_FIELD, Type::U8), (RECORD_CRC_NAME, Type::U16)];
 
 /// Gains that fly from some time on.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -67,20 +69,41 @@ impl GainsRecord {
             .put(&self.table.encode_head())
             .put(&[u8::from(self.try_out)]);
         if let Some((covered, crc)) = record.split_last_chunk_mut::<2>() {
-            *crc = CRC.checksum(covered).to_le_bytes();
+            *crc = RECORD_CRC.checksum(covered).to_le_bytes();
         }
         record
     }
+}
 
-    /// Reads a record that comes from a [`Scanner`](crate::usdlog::Scanner), which has tested its CRC.
-    pub fn decode_proven(record: &[u8]) -> Result<Self, TableError> {
-        let short = TableError::Length(record.len());
-        let mut r = Reader::new(record);
-        let _event = r.u16().ok_or(short)?;
-        let time_us = r.u64().ok_or(short)?;
-        let (table, rest) = r.rest().split_at_checked(TABLE_SIZE).ok_or(short)?;
-        let [try_out, _, _] = *rest else { return Err(short) };
-        Ok(Self { time_us, table: GainTable::decode_head(table)?, try_out: try_out != 0 })
+/// Reads the gains of one file, by the names in its header.
+#[derive(Clone, Copy, Debug)]
+pub struct Decoder(Located<3>);
+
+impl Decoder {
+    /// The decoder for a file with this header; `None` when it has no gains.
+    ///
+    /// # Errors
+    /// If the event lacks a required field, or a field has another type.
+    pub fn new(header: &Header<'_>) -> Result<Option<Self>, SchemaError> {
+        let fields = [
+            Field::required(TABLE_FIELD, Type::U32),
+            Field::required(TRY_OUT_FIELD, Type::U8),
+            Field::required(RECORD_CRC_NAME, Type::U16),
+        ];
+        Ok(Located::find(header, EVENT_NAME, &fields)?.map(Self))
+    }
+
+    /// The gains in a record from a [`Scanner`](crate::usdlog::Scanner), which has tested its CRC;
+    /// `None` for records of other events.
+    #[must_use]
+    pub fn decode(&self, record: &Record<'_>) -> Option<Result<GainsRecord, TableError>> {
+        if record.event != self.0.event {
+            return None;
+        }
+        let [Some(table), Some(try_out), _] = self.0.offsets.map(|o| o.map(usize::from)) else { return None };
+        let try_out = *record.values.get(try_out)? != 0;
+        let table = GainTable::decode_head(record.values.get(table..)?);
+        Some(table.map(|table| GainsRecord { time_us: record.time_us, table, try_out }))
     }
 }
 
@@ -137,21 +160,31 @@ mod tests {
         assert_eq!(value("limit.rate.z", &bytes), f64::from(record().table.vehicle.integral_limits[3].z));
         let mut read = Vec::new();
         let scanner = Scanner::new(Layout::new(&header).unwrap(), &file[..header.length()]);
-        scanner.finish(&file[header.length()..], |r| read.push(GainsRecord::decode_proven(r.bytes).unwrap()));
+        let decoder = Decoder::new(&header).unwrap().unwrap();
+        scanner.finish(&file[header.length()..], |r| read.push(decoder.decode(&r).unwrap().unwrap()));
         assert_eq!(read, [built_in, record()]);
     }
 
     #[test]
-    fn what_may_not_fly_is_no_record() {
+    fn tables_that_must_not_fly_are_refused() {
+        let mut file = Vec::new();
+        let mut sink = |b: &[u8]| file.extend_from_slice(b);
+        begin(&mut sink, 1);
+        event(&mut sink);
+        let decoder = Decoder::new(&Header::parse(&file).unwrap()).unwrap().unwrap();
+        let decode = |bytes: &[u8]| {
+            let values = bytes.get(RECORD_PREFIX_SIZE..).unwrap_or(&[]);
+            decoder.decode(&Record { event: 0, time_us: 0, values, bytes, offset: 0 })
+        };
         let mut wild = record();
         wild.table.gains.attitude.p.xy = f32::NAN;
-        assert!(matches!(GainsRecord::decode_proven(&wild.encode()), Err(TableError::Gain(_))));
+        assert!(matches!(decode(&wild.encode()), Some(Err(TableError::Gain(_)))));
         let bytes = record().encode();
-        for length in 0..RECORD_SIZE {
-            assert_eq!(GainsRecord::decode_proven(&bytes[..length]), Err(TableError::Length(length)));
+        for length in 0..RECORD_SIZE - 2 {
+            assert_eq!(decode(&bytes[..length]), None, "the try-out flag is missing");
         }
         let mut torn = bytes;
         torn[30] ^= 1;
-        assert!(matches!(GainsRecord::decode_proven(&torn), Err(TableError::Crc { .. })));
+        assert!(matches!(decode(&torn), Some(Err(TableError::Crc { .. }))));
     }
 }

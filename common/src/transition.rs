@@ -6,34 +6,31 @@
 //! velocity and rate loops. [`Transition::law_memory`] and [`Transition::observation`] therefore
 //! take the predecessor, which must have the sequence number before this one's.
 //!
-//! [`FIELDS`] is the only list of fields: encoding, decoding and the uSD header come from it. Names
-//! are the official firmware's where it logs the same thing in the same unit; ours are in the group
-//! `steady`. Frames are right-handed; nothing here has the Crazyflie's inverted pitch. The CRC-16 at
-//! the end covers the whole record, event id and timestamp included, so that every record can be
-//! trusted by itself.
+//! [`FIELDS`] is the only list of fields: encoding, decoding and the uSD header come from it. Files are
+//! read by the names in their own header ([`Decoder`]), so that logs of older and newer firmware stay
+//! readable. Names are the official firmware's where it logs the same thing in the same unit; ours are
+//! in the group `steady`. Frames are right-handed; nothing here has the Crazyflie's inverted pitch. The
+//! CRC-16 at the end covers the whole record, event id and timestamp included.
 
-use crate::bytes::{Reader, Writer};
+use crate::bytes::Writer;
 use crate::gain_table::GainTable;
 use crate::law::{self, Memory, PerLoop};
 use crate::observation::{OBSERVATION_LEN, observe};
-use crate::usdlog::Type;
+use crate::usdlog::schema::{Located, RECORD_CRC, RECORD_CRC_NAME};
+use crate::usdlog::write::{RECORD_PREFIX_SIZE, record_prefix};
+use crate::usdlog::{Field, Header, Record, SchemaError, Type};
 use crate::{Action, Reference, State, Vec3};
 
 /// Name of the event in a uSD log.
 pub const EVENT_NAME: &str = "transition";
 /// Id of the event in a uSD log: `ST` in the file's byte order.
 pub const EVENT_ID: u16 = u16::from_le_bytes(*b"ST");
-/// Event id and timestamp, which stand before the fields in a record.
-const PREFIX_SIZE: usize = 10;
-/// CRC-16 after the fields.
+/// Bytes of the CRC-16 after the fields.
 const CRC_SIZE: usize = 2;
-/// Bytes of one record in a uSD log, from the event id to the CRC.
-pub const RECORD_SIZE: usize = PREFIX_SIZE + fields_size() + CRC_SIZE;
-
-/// Checksum of a record: CRC-16/IBM-3740 over everything before it.
-pub const CRC: crc::Crc<u16> = crc::Crc::<u16>::new(&crc::CRC_16_IBM_3740);
-/// Name of the checksum's variable, the last of the event.
-pub const CRC_NAME: &str = "steady.crc16";
+/// Bytes of a record as this firmware writes it, from the event id to the CRC. Records of a file have
+/// the size that its header gives.
+pub const RECORD_SIZE: usize = RECORD_PREFIX_SIZE + VALUES_SIZE;
+const VALUES_SIZE: usize = fields_size() + CRC_SIZE;
 
 /// Yes-or-no facts of one step.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -110,22 +107,11 @@ pub struct Transition {
     pub guard: u8,
 }
 
-/// A field of the record.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Field {
-    /// Name in the log's header.
-    pub name: &'static str,
-    /// Type in the record.
-    pub kind: Type,
-    /// Unit; empty for counts and codes.
-    pub unit: &'static str,
-}
-
 /// How a Rust type is stored in a record.
-trait Stored: Sized {
+trait Stored: Sized + Copy {
     const KIND: Type;
     fn put(self, w: &mut Writer<'_>);
-    fn take(r: &mut Reader<'_>) -> Option<Self>;
+    fn read(values: &[u8], offset: usize) -> Option<Self>;
 }
 
 macro_rules! stored {
@@ -135,21 +121,29 @@ macro_rules! stored {
             fn put(self, w: &mut Writer<'_>) {
                 w.put(&self.to_le_bytes());
             }
-            fn take(r: &mut Reader<'_>) -> Option<Self> {
-                r.array().map(Self::from_le_bytes)
+            fn read(values: &[u8], offset: usize) -> Option<Self> {
+                values.get(offset..)?.first_chunk().copied().map(Self::from_le_bytes)
             }
         }
     )*};
 }
 stored!(u8 => U8, u16 => U16, u32 => U32, f32 => F32);
 
-/// The one list of fields: place in [`Transition`], name, Rust type, unit.
+/// The one list of fields: name, Rust type, place in [`Transition`], unit, and for a field that logs may
+/// lack the value it then has.
 macro_rules! fields {
-    ($($name:literal: $type:ty = $($path:tt).+, $unit:literal;)*) => {
-        /// Every field of the record in order, from the sequence number to the CRC.
-        pub const FIELDS: &[Field] = &[
-            $(Field { name: $name, kind: <$type as Stored>::KIND, unit: $unit },)*
-            Field { name: CRC_NAME, kind: Type::U16, unit: "" },
+    ($($name:literal: $type:ty = $($path:tt).+, $unit:literal $(, default $default:literal)?;)*) => {
+        const FIELD_COUNT: usize = [$($name),*].len() + 1;
+
+        /// Every field of the record in the order it is written, from the sequence number to the CRC.
+        pub const FIELDS: [Field; FIELD_COUNT] = [
+            $(Field {
+                name: $name,
+                kind: <$type as Stored>::KIND,
+                unit: $unit,
+                default: optional!($(stringify!($default))?),
+            },)*
+            Field::required(RECORD_CRC_NAME, Type::U16),
         ];
 
         const fn fields_size() -> usize {
@@ -161,11 +155,27 @@ macro_rules! fields {
                 $(<$type as Stored>::put(field!(self, $($path).+), w);)*
             }
 
-            fn take_fields(&mut self, r: &mut Reader<'_>) -> Option<()> {
-                $(field!(self, $($path).+) = <$type as Stored>::take(r)?;)*
+            /// `None` only if an offset is outside of the values or that of a required field is missing.
+            // Inlined so that the offsets of this firmware's own layout become constants.
+            #[inline(always)]
+            fn read_fields(&mut self, values: &[u8], offsets: &[Option<u16>; FIELD_COUNT]) -> Option<()> {
+                let mut offsets = offsets.iter();
+                $(field!(self, $($path).+) = match offsets.next()? {
+                    Some(offset) => <$type as Stored>::read(values, usize::from(*offset))?,
+                    None => optional!($($default)?)?,
+                };)*
                 Some(())
             }
         }
+    };
+}
+
+macro_rules! optional {
+    () => {
+        None
+    };
+    ($value:expr) => {
+        Some($value)
     };
 }
 
@@ -249,9 +259,61 @@ fields! {
     "steady.table": u32 = table, "";
     "steady.flags": u16 = flags.0, "";
     "stabilizer.controller": u8 = controller, "";
-    "steady.supervisor": u8 = supervisor, "";
-    "steady.guard": u8 = guard, "";
+    "steady.supervisor": u8 = supervisor, "", default 0;
+    "steady.guard": u8 = guard, "", default 0;
 }
+
+/// Reads the control steps of one file, by the names in its header.
+#[derive(Clone, Copy, Debug)]
+pub struct Decoder {
+    located: Located<FIELD_COUNT>,
+    /// The fields are where this firmware writes them: read at constant offsets, which is faster.
+    is_written_layout: bool,
+}
+
+impl Decoder {
+    /// The decoder for a file with this header; `None` when it has no control steps, as the official
+    /// firmware's logs.
+    ///
+    /// Unknown fields are skipped. Optional fields that are missing get their default.
+    ///
+    /// # Errors
+    /// If the event lacks a required field, or a field has another type.
+    pub fn new(header: &Header<'_>) -> Result<Option<Self>, SchemaError> {
+        let located = Located::find(header, EVENT_NAME, &FIELDS)?;
+        Ok(located.map(|located| Self { located, is_written_layout: located.offsets == WRITTEN_OFFSETS }))
+    }
+
+    /// The control step in a record from a [`Scanner`](crate::usdlog::Scanner), which has tested its
+    /// CRC; `None` for records of other events.
+    #[must_use]
+    pub fn decode(&self, record: &Record<'_>) -> Option<Transition> {
+        if record.event != self.located.event || record.values.len() != self.located.values_size {
+            return None;
+        }
+        let mut transition = Transition { time_us: record.time_us, ..Transition::default() };
+        match record.values.first_chunk::<VALUES_SIZE>() {
+            Some(values) if self.is_written_layout => transition.read_fields(values, &WRITTEN_OFFSETS)?,
+            _ => transition.read_fields(record.values, &self.located.offsets)?,
+        }
+        Some(transition)
+    }
+}
+
+/// Where the fields are in the records that this firmware writes.
+const WRITTEN_OFFSETS: [Option<u16>; FIELD_COUNT] = {
+    let mut offsets = [None; FIELD_COUNT];
+    let (mut rest, mut fields): (&mut [Option<u16>], &[Field]) = (&mut offsets, &FIELDS);
+    let mut at = 0;
+    while let (Some((offset, other)), Some((field, fields_left))) =
+        (rest.split_first_mut(), fields.split_first())
+    {
+        *offset = Some(at as u16);
+        at += field.kind.size();
+        (rest, fields) = (other, fields_left);
+    }
+    offsets
+};
 
 /// Why bytes are not a record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -289,37 +351,34 @@ impl Transition {
     pub fn encode(&self) -> [u8; RECORD_SIZE] {
         let mut record = [0; RECORD_SIZE];
         let mut w = Writer::new(&mut record);
-        w.put(&EVENT_ID.to_le_bytes()).put(&self.time_us.to_le_bytes());
+        w.put(&record_prefix(EVENT_ID, self.time_us));
         self.put_fields(&mut w);
         if let Some((covered, crc)) = record.split_last_chunk_mut::<CRC_SIZE>() {
-            *crc = CRC.checksum(covered).to_le_bytes();
+            *crc = RECORD_CRC.checksum(covered).to_le_bytes();
         }
         record
     }
 
-    /// Reads a record's bytes, from the event id to the CRC.
+    /// The inverse of [`encode`](Self::encode), for records that this program made itself. Files are
+    /// read with a [`Decoder`].
     pub fn decode(record: &[u8]) -> Result<Self, DecodeError> {
-        let transition = Self::decode_proven(record)?;
-        let (covered, crc) =
-            record.split_last_chunk::<CRC_SIZE>().ok_or(DecodeError::Length(record.len()))?;
-        let (stored, computed) = (u16::from_le_bytes(*crc), CRC.checksum(covered));
-        if stored == computed { Ok(transition) } else { Err(DecodeError::Crc { stored, computed }) }
-    }
-
-    /// As [`decode`](Self::decode), without testing the CRC: for records that come from a
-    /// [`Scanner`](crate::usdlog::Scanner), which has tested it.
-    pub fn decode_proven(record: &[u8]) -> Result<Self, DecodeError> {
-        let short = DecodeError::Length(record.len());
+        let wrong_length = DecodeError::Length(record.len());
         if record.len() != RECORD_SIZE {
-            return Err(short);
+            return Err(wrong_length);
         }
-        let mut r = Reader::new(record);
-        let event = r.u16().ok_or(short)?;
+        let (prefix, values) = record.split_first_chunk::<RECORD_PREFIX_SIZE>().ok_or(wrong_length)?;
+        let [a, b, time_us @ ..] = *prefix;
+        let event = u16::from_le_bytes([a, b]);
         if event != EVENT_ID {
             return Err(DecodeError::Event(event));
         }
-        let mut transition = Self { time_us: r.u64().ok_or(short)?, ..Self::default() };
-        transition.take_fields(&mut r).ok_or(short)?;
+        let (covered, crc) = record.split_last_chunk::<CRC_SIZE>().ok_or(wrong_length)?;
+        let (stored, computed) = (u16::from_le_bytes(*crc), RECORD_CRC.checksum(covered));
+        if stored != computed {
+            return Err(DecodeError::Crc { stored, computed });
+        }
+        let mut transition = Self { time_us: u64::from_le_bytes(time_us), ..Self::default() };
+        transition.read_fields(values, &WRITTEN_OFFSETS).ok_or(wrong_length)?;
         Ok(transition)
     }
 
@@ -479,7 +538,7 @@ mod tests {
             let mut record: [u8; RECORD_SIZE] = fields.try_into().unwrap();
             record[..2].copy_from_slice(&EVENT_ID.to_le_bytes());
             let (covered, crc) = record.split_last_chunk_mut::<2>().unwrap();
-            *crc = CRC.checksum(covered).to_le_bytes();
+            *crc = RECORD_CRC.checksum(covered).to_le_bytes();
             prop_assert_eq!(Transition::decode(&record).unwrap().encode(), record);
         }
     }

@@ -16,8 +16,10 @@
 //! [`Header::parse`] takes the beginning of a file. A [`Scanner`] then takes the rest in chunks of
 //! any size and gives the records in them; its memory is bounded. It survives damage: where a
 //! record cannot be right it looks for the next one that can, and counts the bytes it left out.
-//! Events whose last variable is [`transition::CRC_NAME`](crate::transition::CRC_NAME) prove each
-//! record by its own checksum; others are judged by event ids and timestamps.
+//! Events whose last field is [`RECORD_CRC_NAME`] prove each record by its own checksum; others are
+//! judged by event ids and timestamps. Our own events are decoded by the names of their fields in the
+//! header: [`transition::Decoder`](crate::transition::Decoder) and
+//! [`gains_record::Decoder`](crate::gains_record::Decoder).
 //!
 //! # Writing
 //!
@@ -25,11 +27,13 @@
 
 mod header;
 mod scan;
+pub(crate) mod schema;
 pub mod write;
 
 pub use crate::value::{Type, Value};
 pub use header::{Event, Header, HeaderError, Variable};
 pub use scan::{Ending, Layout, LayoutError, MAX_RECORD, Record, Scanner, Summary};
+pub use schema::{Field, RECORD_CRC, RECORD_CRC_NAME, SchemaError};
 
 /// First byte of a file.
 pub const MAGIC: u8 = 0xBC;

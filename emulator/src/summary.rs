@@ -4,7 +4,7 @@ use std::path::Path;
 
 use serde::Serialize;
 use steady_common::observation::{REWARD_CONSTANT, RewardWeights, reward};
-use steady_common::transition::{Flags, Transition};
+use steady_common::transition::{Decoder, Flags, Transition};
 use steady_common::usdlog::{Ending, Header, Layout, Scanner};
 use steady_common::{Action, Reference, State};
 
@@ -286,18 +286,18 @@ pub fn logs(card: &Path) -> Vec<LogFile> {
 #[must_use]
 pub fn examine(name: String, content: &[u8]) -> LogFile {
     let mut file = LogFile { name, bytes: content.len() as u64, ..LogFile::default() };
-    let scanner = Header::parse(content).map_err(|e| format!("{e:?}")).and_then(|header| {
-        let layout = Layout::new(&header).map_err(|e| format!("{e:?}"))?;
-        let (head, _) = content.split_at_checked(header.length()).ok_or("no header")?;
-        Ok((Scanner::new(layout, head), header.length()))
+    let opened = Header::parse(content).map_err(|e| e.to_string()).and_then(|header| {
+        let layout = Layout::new(&header).map_err(|e| e.to_string())?;
+        let decoder = Decoder::new(&header).map_err(|e| e.to_string())?;
+        Ok((Scanner::new(layout, content), header.length(), decoder))
     });
-    let (scanner, at) = match scanner {
-        Ok(scanner) => scanner,
+    let (scanner, at, decoder) = match opened {
+        Ok(opened) => opened,
         Err(problem) => return LogFile { problem: Some(problem), ..file },
     };
     let mut previous: Option<Transition> = None;
     let summary = scanner.finish(&content[at..], |record| {
-        let Ok(transition) = Transition::decode(record.bytes) else { return };
+        let Some(transition) = decoder.as_ref().and_then(|d| d.decode(&record)) else { return };
         file.records += 1;
         if let Some(previous) = previous {
             file.lost += u64::from(transition.sequence.wrapping_sub(previous.sequence).saturating_sub(1));

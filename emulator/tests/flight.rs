@@ -2,7 +2,7 @@
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
 use steady_common::supervisor::State;
-use steady_common::transition::Transition;
+use steady_common::transition::{Decoder, Transition};
 use steady_common::usdlog::{Header, Layout, Record, Scanner};
 use steady_common::{GainTable, gain_table};
 use steady_sim::World;
@@ -224,9 +224,10 @@ fn the_same_seed_gives_the_same_bits_and_another_does_not() {
 fn records(log: &[u8]) -> Vec<Transition> {
     let header = Header::parse(log).unwrap();
     let scanner = Scanner::new(Layout::new(&header).unwrap(), log);
+    let decoder = Decoder::new(&header).unwrap().unwrap();
     let mut records = Vec::new();
     let _ = scanner.finish(&log[header.length()..], |record: Record<'_>| {
-        records.extend(Transition::decode(record.bytes).ok());
+        records.extend(decoder.decode(&record));
     });
     records
 }

@@ -31,7 +31,7 @@ use steady_common::crtp::{
 };
 use steady_common::gain_table::{GainTable, PAGE_SIZE};
 use steady_common::syslink::{Frame, Kind, MAX_DATA, Parser};
-use steady_common::transition::Transition;
+use steady_common::transition::{Decoder, Transition};
 use steady_common::usdlog::{FILE_CRC, Header, Layout, Scanner, Type, write};
 use steady_common::value::Value;
 use steady_common::{Quat, Vec3, planner};
@@ -480,10 +480,11 @@ fn usd_log(r: &mut Random) {
         }
         let Ok(header) = Header::parse(&bytes) else { continue };
         let Ok(layout) = Layout::new(&header) else { continue };
+        let Ok(decoder) = Decoder::new(&header) else { continue };
         let mut scanner = Scanner::new(layout, &bytes);
         let mut at = header.length();
         let mut check = |record: steady_common::usdlog::Record<'_>| {
-            let _ = Transition::decode(record.bytes);
+            let _ = decoder.as_ref().map(|d| d.decode(&record));
         };
         let split = at + r.below(bytes.len() - at + 1);
         at += scanner.push(&bytes[at..split], &mut check);

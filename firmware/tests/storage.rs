@@ -7,8 +7,8 @@ mod ram_card;
 
 use heapless::spsc::Queue;
 use ram_card::{Fault, RamCard};
-use steady_common::gains_record::GainsRecord;
-use steady_common::transition::{EVENT_ID, RECORD_SIZE, Transition};
+use steady_common::gains_record::{self, GainsRecord};
+use steady_common::transition::{Decoder, EVENT_ID, RECORD_SIZE, Transition};
 use steady_common::usdlog::{Ending, Header, Layout, Record, Scanner, Summary};
 use steady_common::{GainTable, Vec3};
 use steady_firmware::drivers::bmp388::Reading;
@@ -106,14 +106,13 @@ fn with_queue<R>(work: impl FnOnce(&mut Feed<'_>, &mut Drain<'_>) -> R) -> R {
 fn read(bytes: &[u8]) -> Option<(Vec<u32>, usize, Summary)> {
     let header = Header::parse(bytes).ok()?;
     let scanner = Scanner::new(Layout::new(&header).unwrap(), bytes);
+    let decoder = Decoder::new(&header).unwrap().unwrap();
     let (mut sequences, mut others) = (Vec::new(), 0);
-    let summary = scanner.finish(&bytes[header.length()..], |record: Record<'_>| {
-        if record.event == 0 {
-            sequences.push(Transition::decode(record.bytes).unwrap().sequence);
-        } else {
-            others += 1;
-        }
-    });
+    let summary =
+        scanner.finish(&bytes[header.length()..], |record: Record<'_>| match decoder.decode(&record) {
+            Some(step) => sequences.push(step.sequence),
+            None => others += 1,
+        });
     Some((sequences, others, summary))
 }
 
@@ -430,8 +429,9 @@ fn a_file_that_begins_in_flight_begins_with_the_gains() {
         let bytes = bench.card().file(file).unwrap();
         let header = Header::parse(&bytes).unwrap();
         let scanner = Scanner::new(Layout::new(&header).unwrap(), &bytes);
+        let decoder = gains_record::Decoder::new(&header).unwrap().unwrap();
         let mut records = Vec::new();
-        scanner.finish(&bytes[header.length()..], |r| records.push(GainsRecord::decode_proven(r.bytes).ok()));
+        scanner.finish(&bytes[header.length()..], |r| records.push(decoder.decode(&r).and_then(Result::ok)));
         assert_eq!(records[0], Some(gains), "{file}");
         assert!(records.len() > 100 && records[1..].iter().all(Option::is_none), "{file}");
     }

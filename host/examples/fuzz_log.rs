@@ -10,11 +10,11 @@ use std::time::Instant;
 use anyhow::{Result, ensure};
 use clap::Parser;
 use steady::log::info::info;
-use steady::log::{Log, Writer, check, each_step, replay};
+use steady::log::{Log, LogError, Writer, check, each_step, replay};
 use steady_common::GainTable;
 use steady_common::gains_record::GainsRecord;
-use steady_common::transition::{CRC, Flags, RECORD_SIZE, Transition};
-use steady_common::usdlog::{Type, write};
+use steady_common::transition::{Flags, RECORD_SIZE, Transition};
+use steady_common::usdlog::{RECORD_CRC, Type, write};
 use steady_sim::Rng;
 
 /// Attack the log reader.
@@ -39,7 +39,12 @@ fn main() -> Result<()> {
         let length = input.len() as u64;
         let Ok(mut log) = Log::new("input".to_owned(), Cursor::new(input)) else { continue };
         opened += 1;
-        let found = info(&mut log)?;
+        let found = match info(&mut log) {
+            Ok(found) => found,
+            // A header with other fields than ours.
+            Err(LogError::Schema { .. }) => continue,
+            Err(error) => return Err(error.into()),
+        };
         ensure!(found.skipped_bytes <= length, "more bytes left out than there are: {found:?}");
         let mut count = 0;
         each_step(&mut log, |_| count += 1)?;
@@ -129,7 +134,7 @@ impl Attacker {
             record[place] = self.byte();
         }
         if let Some((covered, crc)) = record.split_last_chunk_mut::<2>() {
-            *crc = CRC.checksum(covered).to_le_bytes();
+            *crc = RECORD_CRC.checksum(covered).to_le_bytes();
         }
     }
 }

@@ -2,12 +2,13 @@
 #![allow(clippy::unwrap_used, reason = "a test that panics has failed")]
 
 use std::fs;
-use std::io::Cursor;
+use std::io::{Cursor, Read};
 use std::path::{Path, PathBuf};
 
+use steady::log::export::{Format, export};
 use steady::log::info::info;
 use steady::log::replay::replay;
-use steady::log::{Beginning, Log, Writer, transitions};
+use steady::log::{Beginning, Log, LogError, Writer, transitions};
 use steady_common::gains_record::GainsRecord;
 use steady_common::law::{self, Memory};
 use steady_common::transition::{Flags, RECORD_SIZE, Transition};
@@ -121,6 +122,45 @@ fn steps_come_in_segments_with_their_gains() {
         assert_eq!(flight.pairs().count(), flight.steps.len(), "every step has the one before it");
         assert!(flight.pairs().all(|(before, now)| now.follows(before) && now.observation(before).is_some()));
     }
+}
+
+/// The log of released firmware that `common/tests/formats.rs` describes.
+fn released_log() -> Vec<u8> {
+    fs::read(concat!(env!("CARGO_MANIFEST_DIR"), "/../common/tests/data/log_1")).unwrap()
+}
+
+#[test]
+fn a_log_of_released_firmware_reads_and_replays() {
+    let bytes = released_log();
+    let info = info(&mut log(&bytes)).unwrap();
+    let steps = info.steps.unwrap();
+    assert_eq!((steps.found, steps.lost, steps.flights.len(), info.ending), (761, 0, 1, "complete"));
+    let replayed = replay(&mut log(&bytes), &[]).unwrap();
+    assert!(replayed.is_exact() && replayed.replayed == 729, "{replayed:?}");
+    let verdict = steady::log::check::check(&mut log(&bytes)).unwrap();
+    assert!(verdict.problems.is_empty(), "{verdict:?}");
+}
+
+#[test]
+fn a_log_without_a_required_field_is_refused_by_name() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut bytes = released_log();
+    let at = bytes.windows(9).position(|w| w == b"steady.dt").unwrap();
+    bytes[at..at + 9].copy_from_slice(b"steady.dT");
+    let path = folder.path().join("log00");
+    fs::write(&path, &bytes).unwrap();
+    let error = transitions(&[path]).unwrap_err().to_string();
+    assert!(
+        error.contains("log00: event `transition`: the required field `steady.dt` is missing"),
+        "{error}"
+    );
+    // The raw columns are still there.
+    let tables = export(&mut log(&bytes), Format::Csv, folder.path(), "log00", false).unwrap();
+    assert!(fs::read_to_string(&tables[0]).unwrap().contains("steady.dT"));
+    let (_, text) = steady(folder.path(), &["log", "replay", "log00"], 1);
+    assert_eq!(text.matches("is missing").count(), 1, "{text}");
+    let (_, text) = steady(folder.path(), &["log", "info", "log09"], 1);
+    assert_eq!(text.matches("No such file").count(), 1, "{text}");
 }
 
 #[test]
@@ -251,10 +291,7 @@ fn a_cut_at_any_place_is_no_disaster() {
 
 #[test]
 fn tables_for_other_programs_hold_the_same_values() {
-    use std::io::Read;
-
     use parquet::file::reader::{FileReader, SerializedFileReader};
-    use steady::log::export::{Format, export};
 
     let folder = tempfile::tempdir().unwrap();
     let f = folder.path();
@@ -383,7 +420,11 @@ fn damage_of_any_kind_is_survived() {
             }
         }
         let Ok(mut log) = Log::new("log00".to_owned(), Cursor::new(bytes)) else { continue };
-        let found = info(&mut log).unwrap();
+        let found = match info(&mut log) {
+            Ok(found) => found,
+            Err(LogError::Schema { .. }) => continue,
+            Err(error) => panic!("{error}"),
+        };
         let steps = found.steps.map_or(0, |s| s.found);
         assert_eq!(replay(&mut log, &[]).unwrap().steps, steps);
         assert_eq!(steady::log::check::check(&mut log).unwrap().steps, steps);

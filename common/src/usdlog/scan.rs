@@ -1,8 +1,8 @@
 //! From bytes to records, with damage left out.
 
-use super::Header;
+use super::schema::RECORD_CRC_NAME;
+use super::{Header, Type};
 use crate::bytes::Reader;
-use crate::transition::CRC_NAME;
 use crc::{Crc, Table};
 
 /// Events a file may have. The official firmware's limit is 20.
@@ -76,8 +76,8 @@ impl Layout {
             if events.iter().take(count).any(|e| e.id == event.id) {
                 return Err(LayoutError::DuplicateId(event.id));
             }
-            let has_crc =
-                header.version() == 2 && event.variables().last().is_some_and(|v| v.name == CRC_NAME);
+            let is_crc = |v: super::Variable<'_>| v.name == RECORD_CRC_NAME && v.kind == Type::U16;
+            let has_crc = header.version() == 2 && event.variables().last().is_some_and(is_crc);
             *events.get_mut(count).ok_or(LayoutError::Events(count + 1))? =
                 EventLayout { id: event.id, size, has_crc };
             count += 1;

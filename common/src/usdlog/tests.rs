@@ -2,7 +2,7 @@
 
 use super::write::{begin, event, record_prefix, transition_event, variable};
 use super::*;
-use crate::transition::{self, RECORD_SIZE, Transition};
+use crate::transition::{self, Decoder, RECORD_SIZE, Transition};
 use proptest::prelude::*;
 use std::vec;
 use std::vec::Vec;
@@ -35,12 +35,12 @@ fn file(transitions: u32) -> Vec<u8> {
 fn read(bytes: &[u8], chunk: usize) -> Option<(Vec<u32>, usize, Summary)> {
     let header = Header::parse(bytes).ok()?;
     let mut scanner = Scanner::new(Layout::new(&header).ok()?, bytes);
+    let decoder = Decoder::new(&header).ok()?;
     let (mut sequences, mut others) = (Vec::new(), 0);
     let mut take = |record: Record<'_>| {
-        if record.event == 0 {
-            sequences.push(Transition::decode(record.bytes).unwrap().sequence);
-        } else {
-            others += 1;
+        match decoder.as_ref().and_then(|d| d.decode(&record)) {
+            Some(step) => sequences.push(step.sequence),
+            None => others += 1,
         }
         assert_eq!(&bytes[usize::try_from(record.offset).unwrap()..][..record.bytes.len()], record.bytes);
     };

@@ -47,9 +47,12 @@ pub fn transition_event(sink: &mut impl Sink) {
     }
 }
 
-/// What stands before the values of a record.
+/// Bytes of the event id and the timestamp before the values of a record.
+pub(crate) const RECORD_PREFIX_SIZE: usize = 10;
+
+/// The event id and the timestamp before the values of a record.
 #[must_use]
-pub fn record_prefix(id: u16, time_us: u64) -> [u8; 10] {
+pub fn record_prefix(id: u16, time_us: u64) -> [u8; RECORD_PREFIX_SIZE] {
     let ([a, b], [c, d, e, f, g, h, i, j]) = (id.to_le_bytes(), time_us.to_le_bytes());
     [a, b, c, d, e, f, g, h, i, j]
 }

@@ -5,7 +5,7 @@ use std::io::{Read, Seek, SeekFrom};
 use std::path::Path;
 
 use steady_common::usdlog::{
-    Header, HeaderError, Layout, LayoutError, Record, Scanner, Summary, Type, Value,
+    Header, HeaderError, Layout, LayoutError, Record, Scanner, SchemaError, Summary, Type, Value,
 };
 use thiserror::Error;
 
@@ -18,45 +18,23 @@ const MAX_HEADER: usize = 1 << 20;
 /// First look at a file.
 const FIRST_LOOK: usize = 16 << 10;
 
-/// Why a file is not a log.
+/// Why a log cannot be read. The texts name the file.
+// The causes are not `source`s: they are part of the text, and would be printed twice.
 #[derive(Debug, Error)]
+#[allow(missing_docs, reason = "the text of each variant says it")]
 pub enum LogError {
-    /// It cannot be read.
-    #[error("{file}: cannot be read: {source}")]
-    Read {
-        /// The file.
-        file: String,
-        /// Why.
-        source: std::io::Error,
-    },
-    /// Nothing in it.
+    #[error("{file}: cannot be read: {error}")]
+    Read { file: String, error: std::io::Error },
     #[error("{file}: is empty: the power was cut before anything was written; there is nothing to save")]
-    Empty {
-        /// The file.
-        file: String,
-    },
-    /// Its beginning is no header.
-    #[error("{file}: {source}; give files from the root folder of the drone's card, such as log00")]
-    Header {
-        /// The file.
-        file: String,
-        /// What is wrong.
-        source: HeaderError,
-    },
-    /// Its header cannot be right.
-    #[error("{file}: {source}: the header is damaged, so the records cannot be told apart")]
-    Layout {
-        /// The file.
-        file: String,
-        /// What is wrong.
-        source: LayoutError,
-    },
-    /// There is no log where one was looked for.
+    Empty { file: String },
+    #[error("{file}: {error}; give files from the root folder of the drone's card, such as log00")]
+    Header { file: String, error: HeaderError },
+    #[error("{file}: {error}: the header is damaged, so the records cannot be told apart")]
+    Layout { file: String, error: LayoutError },
+    #[error("{file}: {error}; `steady log export` still writes its records as tables")]
+    Schema { file: String, error: SchemaError },
     #[error("{folder}: holds no log; give the card's root folder, or files such as log00")]
-    NoLogs {
-        /// The folder.
-        folder: String,
-    },
+    NoLogs { folder: String },
 }
 
 /// What a log can be read from.
@@ -135,7 +113,7 @@ impl Log<File> {
         let name = path.display().to_string();
         match File::open(path) {
             Ok(file) => Self::new(name, file),
-            Err(source) => Err(LogError::Read { file: name, source }),
+            Err(error) => Err(LogError::Read { file: name, error }),
         }
     }
 }
@@ -147,14 +125,12 @@ impl<S: Source> Log<S> {
     /// If it cannot be read, or does not begin as a log does.
     pub fn new(name: String, mut source: S) -> Result<Self, LogError> {
         let (size, bytes) =
-            beginning(&mut source).map_err(|source| LogError::Read { file: name.clone(), source })?;
+            beginning(&mut source).map_err(|error| LogError::Read { file: name.clone(), error })?;
         if size == 0 {
             return Err(LogError::Empty { file: name });
         }
-        let header =
-            Header::parse(&bytes).map_err(|source| LogError::Header { file: name.clone(), source })?;
-        let layout =
-            Layout::new(&header).map_err(|source| LogError::Layout { file: name.clone(), source })?;
+        let header = Header::parse(&bytes).map_err(|error| LogError::Header { file: name.clone(), error })?;
+        let layout = Layout::new(&header).map_err(|error| LogError::Layout { file: name.clone(), error })?;
         let events = header.events().map(|event| own(&event)).collect();
         let version = header.version();
         let header = bytes.get(..header.length()).unwrap_or(&bytes).to_vec();
@@ -185,9 +161,14 @@ impl<S: Source> Log<S> {
         &self.events
     }
 
-    /// The number of the event of this name and id.
-    pub(super) fn event_number(&self, name: &str, id: u16) -> Option<usize> {
-        self.events.iter().position(|e| e.name == name && e.id == id)
+    /// Makes a decoder for one of our events from the header.
+    pub(super) fn decoder<D>(
+        &self,
+        make: impl FnOnce(&Header<'_>) -> Result<Option<D>, SchemaError>,
+    ) -> Result<Option<D>, LogError> {
+        let file = || self.name.clone();
+        let header = Header::parse(&self.header).map_err(|error| LogError::Header { file: file(), error })?;
+        make(&header).map_err(|error| LogError::Schema { file: file(), error })
     }
 
     /// Gives every record in the order of the file, and what was found in all. May be called again.
@@ -211,7 +192,7 @@ impl<S: Source> Log<S> {
     ) -> Result<Summary, E> {
         let mut scanner = Scanner::new(self.layout, &self.header);
         let mut failed = None;
-        let wrong = |source| LogError::Read { file: self.name.clone(), source };
+        let wrong = |error| LogError::Read { file: self.name.clone(), error };
         self.source.seek(SeekFrom::Start(self.header.len() as u64)).map_err(wrong)?;
         let mut buffer = vec![0; CHUNK];
         let mut filled = 0;
@@ -220,7 +201,7 @@ impl<S: Source> Log<S> {
             let count = match self.source.read(room) {
                 Ok(count) => count,
                 Err(error) if error.kind() == std::io::ErrorKind::Interrupted => continue,
-                Err(source) => return Err(LogError::Read { file: self.name.clone(), source }.into()),
+                Err(error) => return Err(LogError::Read { file: self.name.clone(), error }.into()),
             };
             filled += count;
             let bytes = buffer.get(..filled).unwrap_or_default();

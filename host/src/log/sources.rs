@@ -25,7 +25,7 @@ pub struct Found {
 pub fn find(names: &[PathBuf]) -> Result<Found, LogError> {
     let mut found = Found::default();
     for name in names {
-        let wrong = |source| LogError::Read { file: name.display().to_string(), source };
+        let wrong = |error| LogError::Read { file: name.display().to_string(), error };
         if !fs::metadata(name).map_err(wrong)?.is_dir() {
             found.logs.push(name.clone());
             continue;
@@ -46,7 +46,7 @@ pub fn find(names: &[PathBuf]) -> Result<Found, LogError> {
 
 /// Takes a folder's logs; returns the folders in it.
 fn look_into(folder: &Path, found: &mut Found) -> Result<Vec<PathBuf>, LogError> {
-    let wrong = |source| LogError::Read { file: folder.display().to_string(), source };
+    let wrong = |error| LogError::Read { file: folder.display().to_string(), error };
     let entries = fs::read_dir(folder).map_err(wrong)?.map(|entry| entry.map(|e| e.path()));
     let mut entries: Vec<PathBuf> = entries.collect::<Result<_, _>>().map_err(wrong)?;
     entries.sort();

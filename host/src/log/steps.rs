@@ -108,19 +108,14 @@ pub(super) fn each_record<S: Source>(
     mut step: impl FnMut(Step<'_>),
     mut gains: impl FnMut(&GainsRecord),
 ) -> Result<Summary, LogError> {
-    let is_step = log.event_number(transition::EVENT_NAME, transition::EVENT_ID);
-    let is_gains = log.event_number(gains_record::EVENT_NAME, gains_record::EVENT_ID);
+    let steps_decoder = log.decoder(transition::Decoder::new)?;
+    let gains_decoder = log.decoder(gains_record::Decoder::new)?;
     let mut tracker = Tracker::default();
     log.scan(|record| {
         any(record);
-        // A header that calls something else by our names gives records that do not decode.
-        if Some(record.event) == is_step {
-            if let Ok(now) = Transition::decode_proven(record.bytes) {
-                tracker.step(&now, &mut step);
-            }
-        } else if Some(record.event) == is_gains
-            && let Ok(record) = GainsRecord::decode_proven(record.bytes)
-        {
+        if let Some(now) = steps_decoder.as_ref().and_then(|d| d.decode(record)) {
+            tracker.step(&now, &mut step);
+        } else if let Some(Ok(record)) = gains_decoder.as_ref().and_then(|d| d.decode(record)) {
             gains(&record);
             tracker.gains(record);
         }

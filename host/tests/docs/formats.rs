@@ -6,7 +6,7 @@ use steady_common::gains::{GAINS, Gains};
 use steady_common::gains_record;
 use steady_common::law::LAW_VERSION;
 use steady_common::transition::{self, FIELDS, Flags};
-use steady_common::usdlog::{Header, write};
+use steady_common::usdlog::{Header, RECORD_CRC_NAME, write};
 use steady_firmware::toc::LOGS;
 
 use super::{Table, section};
@@ -104,7 +104,7 @@ fn meaning(name: &str) -> &'static str {
         "stabilizer.controller" => "1 PID, 2 stock Mellinger, 6 differentiable Mellinger",
         "steady.supervisor" => "[state](troubleshooting.md#supervisor)",
         "steady.guard" => "[gain guard](troubleshooting.md#gain-guard)",
-        transition::CRC_NAME => "CRC-16/IBM-3740 of all bytes of the record before it",
+        RECORD_CRC_NAME => "CRC-16/IBM-3740 of all bytes of the record before it",
         _ if name.starts_with("stateEstimate.q") => "estimated attitude, body to world, unit quaternion",
         _ if name.starts_with("steady.iPos") => "integral of the position error before the step, world",
         _ if name.starts_with("steady.iVel") => "integral of the velocity error before the step, world",
@@ -141,7 +141,11 @@ fn control_step() {
     for field in FIELDS {
         let column = column_name(field.name, field.unit);
         let name = format!("`{}`", field.name);
-        table.row(&[&at, &field.kind.name(), &name, &format!("`{column}`"), &meaning(field.name)]);
+        let mut what = meaning(field.name).to_owned();
+        if let Some(default) = field.default {
+            what += &format!("; {default} in logs without it");
+        }
+        table.row(&[&at, &field.kind.name(), &name, &format!("`{column}`"), &what]);
         at += field.kind.size();
     }
     assert_eq!(at, transition::RECORD_SIZE);
