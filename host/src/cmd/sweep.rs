@@ -35,7 +35,7 @@ Results are what the command prints with --json, or the JSON file `result` in th
 /// trainings resume, and what failed is tried again.
 #[derive(Debug, Args)]
 #[command(after_long_help = FILE)]
-pub struct Cmd {
+pub(crate) struct Cmd {
     /// What to run.
     #[arg(required_unless_present = "cell")]
     sweep: Option<PathBuf>,
@@ -79,11 +79,7 @@ struct Sweep {
 }
 
 impl Cmd {
-    /// Runs the command; `program` is the whole of the command line, which the cells' commands must fit.
-    ///
-    /// # Errors
-    /// If the sweep's file is wrong, a cell failed, or there is no cluster.
-    pub fn run(self, program: &clap::Command) -> Result<()> {
+    pub(crate) fn run(self, program: &clap::Command) -> Result<()> {
         let me = std::env::current_exe().context("where is this program?")?;
         if let Some(folder) = &self.cell {
             let stamp = cell::run(folder, &me)?;

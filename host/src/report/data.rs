@@ -166,9 +166,6 @@ pub struct Adaptation {
 
 impl Data {
     /// Of a folder.
-    ///
-    /// # Errors
-    /// If it holds neither a loop nor a comparison, or something in it cannot be read.
     pub fn of(folder: &Path) -> Result<Self> {
         if folder.join(compare::NAME).exists() {
             of_comparison(folder, &Comparison::load(folder)?)

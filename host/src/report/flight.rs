@@ -61,9 +61,6 @@ pub struct Health {
 
 impl Trace {
     /// Reads a flight's folder.
-    ///
-    /// # Errors
-    /// If a file is missing or damaged.
     pub fn load(folder: &Path, name: &str, key: &str) -> Result<Self> {
         // A real drone's flight is known by its own estimate only.
         let files = ["truth.csv", ESTIMATE].map(|file| folder.join(file));

@@ -18,48 +18,45 @@ use crate::{files, stats};
 const SEED: &str = "seed";
 
 /// What one cell came to: its numbers by name.
-pub type Numbers = BTreeMap<String, f64>;
+pub(crate) type Numbers = BTreeMap<String, f64>;
 
 /// The table of a sweep.
 #[derive(Clone, Debug, Serialize)]
-pub struct Table {
+pub(crate) struct Table {
     /// Axes, without the seed.
-    pub axes: Vec<String>,
+    pub(crate) axes: Vec<String>,
     /// What was measured, in the columns' order.
-    pub metrics: Vec<String>,
+    pub(crate) metrics: Vec<String>,
     /// One row for every combination of the axes' values.
-    pub rows: Vec<Row>,
+    pub(crate) rows: Vec<Row>,
     /// The commits whose program made the results; more than one are not comparable without a look.
-    pub commits: BTreeSet<String>,
+    pub(crate) commits: BTreeSet<String>,
 }
 
 /// All seeds of one combination.
 #[derive(Clone, Debug, Serialize)]
-pub struct Row {
+pub(crate) struct Row {
     /// The axes' values.
-    pub settings: BTreeMap<String, String>,
+    pub(crate) settings: BTreeMap<String, String>,
     /// Cells that are done.
-    pub cells: usize,
+    pub(crate) cells: usize,
     /// By metric.
-    pub values: BTreeMap<String, Estimate>,
+    pub(crate) values: BTreeMap<String, Estimate>,
 }
 
 /// A mean over seeds.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
-pub struct Estimate {
+pub(crate) struct Estimate {
     /// The mean.
-    pub mean: f64,
+    pub(crate) mean: f64,
     /// Half the width of its 95 % interval; none for a single value.
-    pub half_width_95: Option<f64>,
+    pub(crate) half_width_95: Option<f64>,
     /// Values it is taken over.
-    pub n: usize,
+    pub(crate) n: usize,
 }
 
 /// The numbers of a cell that is done.
-///
-/// # Errors
-/// If there should be results, and they cannot be read.
-pub fn read(folder: &Path, cell: &Cell, plan: &Plan) -> Result<Numbers> {
+pub(crate) fn read(folder: &Path, cell: &Cell, plan: &Plan) -> Result<Numbers> {
     let wanted = plan.result.is_some() || cell.args.iter().any(|arg| arg == "--json");
     if !wanted {
         return Ok(Numbers::new());
@@ -103,10 +100,7 @@ fn texts(value: &Value) -> String {
 
 impl Table {
     /// Puts together what was found.
-    ///
-    /// # Errors
-    /// If the sweep asks for a metric that no cell has; the nearest is suggested.
-    pub fn new(plan: &Plan, found: &[(&Cell, Stamp, Numbers)]) -> Result<Self> {
+    pub(crate) fn new(plan: &Plan, found: &[(&Cell, Stamp, Numbers)]) -> Result<Self> {
         let known: BTreeSet<&String> = found.iter().flat_map(|(_, _, numbers)| numbers.keys()).collect();
         for metric in &plan.metrics {
             if !found.is_empty() && !known.contains(metric) {
@@ -138,18 +132,14 @@ impl Table {
     }
 
     /// Writes `table.md`, `table.csv`, `table.json`.
-    ///
-    /// # Errors
-    /// If a file cannot be written.
-    pub fn save(&self, folder: &Path) -> Result<()> {
+    pub(crate) fn save(&self, folder: &Path) -> Result<()> {
         files::write(&folder.join("table.md"), self.markdown().as_bytes())?;
         files::write(&folder.join("table.json"), &serde_json::to_vec_pretty(self)?)?;
         files::write(&folder.join("table.csv"), &self.csv()?)
     }
 
     /// The table for people.
-    #[must_use]
-    pub fn markdown(&self) -> String {
+    pub(crate) fn markdown(&self) -> String {
         let headings = self.axes.iter().map(String::as_str).chain(["cells"]);
         let mut lines: Vec<Vec<String>> =
             vec![headings.chain(self.metrics.iter().map(String::as_str)).map(str::to_owned).collect()];
@@ -207,10 +197,7 @@ impl Table {
 }
 
 /// Writes `cells.csv`: one row for every cell that is done, with everything it measured.
-///
-/// # Errors
-/// If the file cannot be written.
-pub fn save_cells(folder: &Path, plan: &Plan, found: &[(&Cell, Stamp, Numbers)]) -> Result<()> {
+pub(crate) fn save_cells(folder: &Path, plan: &Plan, found: &[(&Cell, Stamp, Numbers)]) -> Result<()> {
     let names: BTreeSet<&String> = found.iter().flat_map(|(_, _, numbers)| numbers.keys()).collect();
     let mut writer = csv::Writer::from_writer(Vec::new());
     let fixed = ["cell", "seconds", "commit"];

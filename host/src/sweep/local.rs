@@ -9,10 +9,7 @@ use anyhow::Result;
 use super::cell::{self, Stamp};
 
 /// Runs prepared cells with `jobs` at a time, and tells of each when it has ended.
-///
-/// # Errors
-/// If a cell's files cannot be written or the program cannot be started; cells that run already still end.
-pub fn run(
+pub(crate) fn run(
     folders: &[PathBuf],
     program: &Path,
     jobs: usize,

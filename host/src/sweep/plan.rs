@@ -9,7 +9,7 @@ use steady_sim::suggest::did_you_mean;
 use toml::Value;
 
 /// Stands for the cell's folder in a command.
-pub const CELL: &str = "cell";
+pub(crate) const CELL: &str = "cell";
 /// More cells than this are a slip of the pen.
 const MOST_CELLS: usize = 100_000;
 const KEYS: [&str; 5] = ["command", "grid", "result", "metrics", "slurm"];
@@ -31,54 +31,48 @@ struct Document {
 /// What a Slurm cluster wants to know.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Slurm {
+pub(crate) struct Slurm {
     /// Options of `sbatch`, such as `--time=2:00:00`.
     #[serde(default)]
-    pub options: Vec<String>,
+    pub(crate) options: Vec<String>,
 }
 
 /// A sweep.
 #[derive(Clone, Debug)]
-pub struct Plan {
+pub(crate) struct Plan {
     /// Names of the axes, in the order of the table.
-    pub axes: Vec<String>,
+    pub(crate) axes: Vec<String>,
     /// One for every combination of the axes' values.
-    pub cells: Vec<Cell>,
+    pub(crate) cells: Vec<Cell>,
     /// Where a cell's results are, in its folder; standard output if not given.
-    pub result: Option<PathBuf>,
+    pub(crate) result: Option<PathBuf>,
     /// Which of the results the table shows; all if empty.
-    pub metrics: Vec<String>,
+    pub(crate) metrics: Vec<String>,
     /// For Slurm.
-    pub slurm: Slurm,
+    pub(crate) slurm: Slurm,
 }
 
 /// One command of a sweep.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Cell {
+pub(crate) struct Cell {
     /// Its folder's name: the settings, and a number that stands for the whole command.
-    pub name: String,
+    pub(crate) name: String,
     /// The axes' values.
-    pub settings: BTreeMap<String, String>,
+    pub(crate) settings: BTreeMap<String, String>,
     /// Arguments of `steady`, with `{cell}` for the cell's folder.
-    pub args: Vec<String>,
+    pub(crate) args: Vec<String>,
 }
 
 impl Plan {
     /// Reads a sweep's file. `program` is the command line that the cells' commands must fit.
-    ///
-    /// # Errors
-    /// If the file cannot be read, a key is unknown (the nearest is suggested), or a command is wrong.
-    pub fn load(path: &Path, program: &clap::Command) -> Result<Self> {
+    pub(crate) fn load(path: &Path, program: &clap::Command) -> Result<Self> {
         let text =
             std::fs::read_to_string(path).with_context(|| format!("{}: cannot be read", path.display()))?;
         Self::from_toml(&text, program).with_context(|| path.display().to_string())
     }
 
     /// A sweep from TOML text.
-    ///
-    /// # Errors
-    /// As for [`Self::load`].
-    pub fn from_toml(text: &str, program: &clap::Command) -> Result<Self> {
+    pub(crate) fn from_toml(text: &str, program: &clap::Command) -> Result<Self> {
         let document: Document = toml::from_str(text).map_err(|error| {
             let unknown = error.message().strip_prefix("unknown field `").and_then(|m| m.split('`').next());
             let keys = KEYS.into_iter().chain(SLURM_KEYS);
