@@ -2,11 +2,13 @@
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
 use clap::{Args, ValueEnum};
 
+use crate::error::describe;
 use crate::sweep::cell::{self, Spec, Stamp};
 use crate::sweep::gather::{self, Numbers, Table};
 use crate::sweep::plan::{Cell, Plan};
@@ -103,10 +105,9 @@ impl Cmd {
         match self.executor {
             Executor::Local => {
                 let cores = std::thread::available_parallelism().map_or(1, usize::from);
-                let mut ended = sweep.plan.cells.len() - todo.len();
+                let ended = AtomicUsize::new(sweep.plan.cells.len() - todo.len());
                 local::run(&todo, &sweep.program, self.jobs.map_or(cores, usize::from), |folder, stamp| {
-                    ended += 1;
-                    sweep.tell(ended, folder, stamp);
+                    sweep.tell(ended.fetch_add(1, Ordering::Relaxed) + 1, folder, stamp);
                 })?;
             }
             Executor::Slurm => {
@@ -224,7 +225,7 @@ impl Sweep {
                 None => failures.push(format!("{}: {}", cell.name, failure(&folder, stamp.as_ref()))),
                 Some(stamp) => match gather::read(&folder, cell, &self.plan) {
                     Ok(numbers) => found.push((cell, stamp.clone(), numbers)),
-                    Err(error) => failures.push(format!("{}: {error:#}", cell.name)),
+                    Err(error) => failures.push(format!("{}: {}", cell.name, describe(&error))),
                 },
             }
         }

@@ -8,7 +8,7 @@ use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io::{Read, Seek, SeekFrom};
 use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
-use std::process::{Command, ExitStatus};
+use std::process::Command;
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
 use anyhow::{Context, Result};
@@ -87,7 +87,7 @@ pub(crate) fn is_done(folder: &Path, cell: &Cell) -> bool {
 
 /// Makes the cell's folder and writes down what is to be run there.
 pub(crate) fn prepare(folder: &Path, spec: &Spec) -> Result<()> {
-    fs::create_dir_all(folder).with_context(|| format!("{}: cannot be made", folder.display()))?;
+    files::make_folder(folder)?;
     files::write(&folder.join(SPEC), &serde_json::to_vec_pretty(spec)?)
 }
 
@@ -95,7 +95,7 @@ pub(crate) fn prepare(folder: &Path, spec: &Spec) -> Result<()> {
 pub(crate) fn run(folder: &Path, program: &Path) -> Result<Stamp> {
     let spec = folder.join(SPEC);
     let text = fs::read(&spec)
-        .with_context(|| format!("{} is no cell of a sweep: it has no {SPEC}", folder.display()))?;
+        .with_context(|| format!("{} is not a cell of a sweep: it has no {SPEC}", folder.display()))?;
     let Spec { cell, start_in } =
         serde_json::from_slice(&text).with_context(|| format!("{}: is damaged", spec.display()))?;
     let lock = lock(folder)?;
@@ -127,21 +127,17 @@ pub(crate) fn run(folder: &Path, program: &Path) -> Result<Stamp> {
         .stderr(file(STDERR)?)
         .status()
         .with_context(|| format!("{} cannot be started in {}", program.display(), start_in.display()))?;
-    let stamp = stamped(cell.args, status, started);
-    files::write(&folder.join(STAMP), &serde_json::to_vec_pretty(&stamp)?)?;
-    Ok(stamp)
-}
-
-fn stamped(args: Vec<String>, status: ExitStatus, started: Instant) -> Stamp {
-    Stamp {
-        args,
+    let stamp = Stamp {
+        args: cell.args,
         exit_code: status.code(),
         signal: status.signal(),
         seconds: started.elapsed().as_secs_f64(),
         ended_unix_s: SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |d| d.as_secs()),
         version: provenance::VERSION.to_owned(),
         commit: provenance::COMMIT.to_owned(),
-    }
+    };
+    files::write(&folder.join(STAMP), &serde_json::to_vec_pretty(&stamp)?)?;
+    Ok(stamp)
 }
 
 /// Waits for whoever runs this cell already.
@@ -279,7 +275,7 @@ mod tests {
         assert_eq!(stamp(f, &cell), None);
         assert!(!is_done(f, &cell));
         let error = run(&f.join("nowhere"), Path::new("/bin/sh")).unwrap_err();
-        assert!(error.to_string().contains("no cell"), "{error}");
+        assert!(error.to_string().contains("not a cell"), "{error}");
     }
 
     #[test]

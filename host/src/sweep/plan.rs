@@ -8,10 +8,13 @@ use serde::{Deserialize, Serialize};
 use steady_sim::suggest::did_you_mean;
 use toml::Value;
 
+use crate::error::{unknown, usage};
+use crate::files;
+
 /// Stands for the cell's folder in a command.
 pub(crate) const CELL: &str = "cell";
-/// More cells than this are a slip of the pen.
-const MOST_CELLS: usize = 100_000;
+/// More cells than this are taken for a mistake.
+const MAX_CELLS: usize = 100_000;
 const KEYS: [&str; 5] = ["command", "grid", "result", "metrics", "slurm"];
 const SLURM_KEYS: [&str; 1] = ["options"];
 
@@ -66,9 +69,7 @@ pub(crate) struct Cell {
 impl Plan {
     /// Reads a sweep's file. `program` is the command line that the cells' commands must fit.
     pub(crate) fn load(path: &Path, program: &clap::Command) -> Result<Self> {
-        let text =
-            std::fs::read_to_string(path).with_context(|| format!("{}: cannot be read", path.display()))?;
-        Self::from_toml(&text, program).with_context(|| path.display().to_string())
+        Self::from_toml(&files::read_text(path)?, program).with_context(|| path.display().to_string())
     }
 
     /// A sweep from TOML text.
@@ -77,13 +78,13 @@ impl Plan {
             let unknown = error.message().strip_prefix("unknown field `").and_then(|m| m.split('`').next());
             let keys = KEYS.into_iter().chain(SLURM_KEYS);
             let hint = unknown.map_or_else(String::new, |key| did_you_mean(key, keys));
-            anyhow::anyhow!("{}{hint}", error.to_string().trim_end())
+            usage(format!("{}{hint}", error.to_string().trim_end()))
         })?;
         let grid = axes(&document.grid)?;
         let program = program.clone().name("steady");
         let command = completed(&document, &grid, &program)?;
         let count = grid.iter().map(|(_, values)| values.len()).product::<usize>();
-        ensure!(count <= MOST_CELLS, "the grid has {count} cells; {MOST_CELLS} are the most");
+        ensure!(count <= MAX_CELLS, "the grid has {count} cells; the maximum is {MAX_CELLS}");
         let mut cells: Vec<Cell> = Vec::with_capacity(count);
         for index in 0..count {
             let cell = cell(&command, &grid, index);
@@ -91,7 +92,7 @@ impl Plan {
             program.clone().try_get_matches_from(words).map_err(|error| {
                 let said = error.to_string();
                 let said: Vec<&str> = said.lines().take_while(|line| !line.starts_with("Usage")).collect();
-                anyhow::anyhow!("`steady {}`: {}", cell.args.join(" "), said.join(" ").trim())
+                usage(format!("`steady {}`: {}", cell.args.join(" "), said.join(" ").trim()))
             })?;
             cells.push(cell);
         }
@@ -150,10 +151,7 @@ fn completed(
     for word in &document.command {
         for placeholder in placeholders(word) {
             if !names.contains(&placeholder) {
-                bail!(
-                    "command: there is no axis {{{placeholder}}}{}",
-                    did_you_mean(placeholder, names.iter())
-                );
+                return Err(unknown("axis", placeholder, &names).context("command"));
             }
             used.push(placeholder);
         }
@@ -327,7 +325,7 @@ mod tests {
             ("command = ['train']\ngrid.seed = 1", &["grid.seed", "seed = [1]"]),
             ("command = ['train']\ngrid.seed = []", &["grid.seed", "no values"]),
             ("command = ['train']\ngrid.seed = [1, 1]", &["seed=1", "twice"]),
-            ("command = ['train', '{wrld}']\ngrid.world = ['a']", &["{wrld}", "did you mean `world`"]),
+            ("command = ['train', '{wrld}']\ngrid.world = ['a']", &["wrld", "did you mean `world`"]),
             ("command = ['train']\ngrid.cell = [1]", &["cell"]),
             ("command = ['train'\n", &["line 1"]),
         ] {

@@ -45,7 +45,7 @@ impl Cluster {
                 missing.join(", ")
             );
         }
-        fs::create_dir_all(folder).with_context(|| format!("{}: cannot be made", folder.display()))?;
+        files::make_folder(folder)?;
         let config = said(Command::new("scontrol").args(["show", "config"]))
             .context("Slurm does not answer; `sinfo` shows what is the matter")?;
         let crc = crc::Crc::<u32>::new(&crc::CRC_32_ISO_HDLC);
