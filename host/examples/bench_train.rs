@@ -138,11 +138,10 @@ impl Bench {
 
     fn critic(&mut self) {
         let Trainer { replay, skills, critic, .. } = &mut self.trainer;
-        let places = replay.draw(&mut self.rng, N as usize);
-        let batch = replay.batch(&places);
+        let batch = replay.batch(&replay.draw(&mut self.rng, N as usize));
         let (phi, next) = no_grad(|| {
             let next = skills.features(&batch.s2, &batch.a.zeros_like());
-            (skills.features(&batch.s, &batch.a), next * replay.discounts(&places))
+            (skills.features(&batch.s, &batch.a), next * &batch.discount)
         });
         critic.gradient_step(&phi, &next, &batch.r, 1e-3, 0.005);
     }

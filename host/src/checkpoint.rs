@@ -21,7 +21,7 @@ const CRC: crc::Crc<u32, crc::Table<16>> = crc::Crc::<u32, crc::Table<16>>::new(
 
 /// The checkpoints of one run.
 #[derive(Clone, Debug)]
-pub struct Store {
+pub(crate) struct Store {
     folder: PathBuf,
 }
 
@@ -35,38 +35,32 @@ struct Note {
 
 /// A checkpoint whose data is as it was written.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Checkpoint {
+pub(crate) struct Checkpoint {
     /// The training step it was made at.
-    pub step: u64,
+    pub(crate) step: u64,
     /// Its data.
-    pub data: PathBuf,
+    pub(crate) data: PathBuf,
 }
 
 /// What a folder holds.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Found {
+pub(crate) struct Found {
     /// The newest intact checkpoint.
-    pub newest: Option<Checkpoint>,
+    pub(crate) newest: Option<Checkpoint>,
     /// Newer ones that are damaged, and how.
-    pub damaged: Vec<String>,
+    pub(crate) damaged: Vec<String>,
 }
 
 impl Store {
     /// The checkpoints in a folder, which is made if need be.
-    ///
-    /// # Errors
-    /// If it cannot be made.
-    pub fn open(folder: &Path) -> Result<Self> {
+    pub(crate) fn open(folder: &Path) -> Result<Self> {
         fs::create_dir_all(folder)
             .with_context(|| format!("{}: cannot make the folder", folder.display()))?;
         Ok(Self { folder: folder.to_owned() })
     }
 
     /// Saves a checkpoint; `write` puts its data into the file it is given.
-    ///
-    /// # Errors
-    /// If something cannot be written; the checkpoints before it are then as they were.
-    pub fn save(&self, step: u64, write: impl FnOnce(&Path) -> Result<()>) -> Result<()> {
+    pub(crate) fn save(&self, step: u64, write: impl FnOnce(&Path) -> Result<()>) -> Result<()> {
         let (data, note) = self.paths(step);
         let partial = data.with_extension("part");
         let written = write(&partial).and_then(|()| {
@@ -93,10 +87,7 @@ impl Store {
     }
 
     /// The newest checkpoint that is intact.
-    ///
-    /// # Errors
-    /// If the folder cannot be read.
-    pub fn find(&self) -> Result<Found> {
+    pub(crate) fn find(&self) -> Result<Found> {
         let mut found = Found::default();
         for step in self.steps()?.into_iter().rev() {
             let (data, note) = self.paths(step);

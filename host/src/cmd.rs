@@ -1,35 +1,133 @@
-//! The verbs of `steady`, one file each.
+//! The command line: parses and dispatches. Every verb has a file of its own.
 
-pub mod console;
+mod console;
 #[cfg(feature = "train")]
-pub mod cycle;
-pub mod demo;
-pub mod drone;
-pub mod flash;
-pub mod fly;
-pub mod gains;
-pub mod info;
-pub mod log;
-pub mod param;
-pub mod report;
-pub mod scan;
-pub mod supervise;
-pub mod sweep;
+mod cycle;
+mod demo;
+mod doctor;
+mod drone;
+mod flash;
+pub(crate) mod fly;
+mod gains;
+mod info;
+mod log;
+#[cfg(feature = "train")]
+mod oracle;
+mod param;
+mod report;
+mod scan;
+mod supervise;
+mod sweep;
 mod tables;
-pub mod world;
+#[cfg(feature = "train")]
+mod train;
+mod world;
 
-use std::fmt::Display;
 use std::path::PathBuf;
+use std::process::ExitCode;
 
 use anyhow::{Result, bail};
-use clap::Args;
+use clap::{Args, CommandFactory, Parser, Subcommand};
 
-use crate::files;
+use crate::{error, files, interrupt, out};
+
+/// Sim-to-real learning for small drones: learn a controller in simulation, fly it, read the flight
+/// back, discover what the simulator got wrong, and put better gains on the drone.
+///
+/// Exit status: 0 success, 1 failure, 2 wrong usage, 3 drone or Crazyradio not found, 4 verification
+/// failed.
+#[derive(Debug, Parser)]
+#[command(name = "steady", version, arg_required_else_help = true, max_term_width = 100)]
+struct Cli {
+    #[command(subcommand)]
+    verb: Verb,
+}
+
+#[derive(Debug, Subcommand)]
+enum Verb {
+    #[cfg(feature = "train")]
+    Train(train::Cmd),
+    #[cfg(feature = "train")]
+    Oracle(oracle::Cmd),
+    #[cfg(feature = "train")]
+    Adapt(crate::adapt::run::AdaptCmd),
+    Sweep(sweep::Cmd),
+    #[cfg(feature = "train")]
+    Loop(cycle::Cmd),
+    #[cfg(feature = "train")]
+    Evaluate(crate::evaluate::run::EvaluateCmd),
+    Report(report::Cmd),
+    Demo(demo::Cmd),
+    Fly(fly::Cmd),
+    Gains(gains::Cmd),
+    Scan(scan::Cmd),
+    Info(info::Cmd),
+    Param(param::Cmd),
+    Console(console::Cmd),
+    Arm(supervise::Arm),
+    Disarm(supervise::Disarm),
+    Stop(supervise::Stop),
+    Recover(supervise::Recover),
+    Flash(flash::Cmd),
+    Log(log::Cmd),
+    World(world::Cmd),
+    Doctor(doctor::Cmd),
+}
+
+/// Runs the command line of this process.
+pub fn run() -> ExitCode {
+    out::guarded(|| {
+        if let Err(error) = ctrlc::set_handler(interrupt::on_ctrl_c) {
+            eprintln!("Ctrl-C will not save: {error}");
+        }
+        match Cli::parse().verb.run() {
+            Ok(()) => ExitCode::SUCCESS,
+            Err(error) => {
+                eprintln!("error: {}", error::describe(&error));
+                ExitCode::from(error::exit_status(&error))
+            }
+        }
+    })
+}
+
+impl Verb {
+    fn run(self) -> Result<()> {
+        match self {
+            #[cfg(feature = "train")]
+            Self::Train(cmd) => cmd.run(),
+            #[cfg(feature = "train")]
+            Self::Oracle(cmd) => cmd.run(),
+            #[cfg(feature = "train")]
+            Self::Adapt(cmd) => cmd.run(),
+            Self::Sweep(cmd) => cmd.run(&Cli::command()),
+            #[cfg(feature = "train")]
+            Self::Loop(cmd) => cmd.run(),
+            #[cfg(feature = "train")]
+            Self::Evaluate(cmd) => cmd.run(),
+            Self::Report(cmd) => cmd.run(),
+            Self::Demo(cmd) => cmd.run(),
+            Self::Fly(cmd) => cmd.run(),
+            Self::Gains(cmd) => cmd.run(),
+            Self::Scan(cmd) => cmd.run(),
+            Self::Info(cmd) => cmd.run(),
+            Self::Param(cmd) => cmd.run(),
+            Self::Console(cmd) => cmd.run(),
+            Self::Arm(cmd) => cmd.run(),
+            Self::Disarm(cmd) => cmd.run(),
+            Self::Stop(cmd) => cmd.run(),
+            Self::Recover(cmd) => cmd.run(),
+            Self::Flash(cmd) => cmd.run(),
+            Self::Log(cmd) => cmd.run(),
+            Self::World(cmd) => cmd.run(),
+            Self::Doctor(cmd) => cmd.run(),
+        }
+    }
+}
 
 /// Where a text goes.
 #[derive(Debug, Args)]
 struct Output {
-    /// Where it goes; standard output if not given.
+    /// File to write; default: standard output.
     #[arg(short, long)]
     output: Option<PathBuf>,
     /// Replace an existing file.
@@ -47,24 +145,20 @@ impl Output {
     }
 }
 
-/// Checks every one of `names`, says what is wrong with each, and fails if anything is.
-fn check_each<E: Display>(
-    what: &str,
-    names: &[String],
-    check: impl Fn(&str) -> Result<String, E>,
-) -> Result<()> {
+/// Checks every one of `names`, prints what is wrong with each, and fails if anything is.
+fn check_each(kind: &str, names: &[String], check: impl Fn(&str) -> Result<String>) -> Result<()> {
     let mut refused = 0;
     for name in names {
         match check(name) {
             Ok(found) => println!("{name}: ok, {found}"),
             Err(error) => {
                 refused += 1;
-                eprintln!("{error}");
+                eprintln!("{}", error::describe(&error));
             }
         }
     }
     if refused > 0 {
-        bail!("{refused} of {} {what} refused", names.len());
+        bail!("{refused} of {} {kind} refused", names.len());
     }
     Ok(())
 }

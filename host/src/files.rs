@@ -1,40 +1,35 @@
 //! Writing files so that nothing is lost: never half a file under its final name, never over
 //! somebody's work unasked.
 
-use std::fs;
+use std::fs::Permissions;
 use std::io::{self, BufWriter, Seek, SeekFrom, Write};
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail};
+use tempfile::NamedTempFile;
 
-/// Writes a whole file: beside its place first, then under its name in one step.
-///
-/// # Errors
-/// If the folder cannot be written; the old file, if there was one, is then as before.
-pub fn write(path: &Path, bytes: &[u8]) -> Result<()> {
-    let temporary = temporary_name(path);
-    let written = fs::File::create(&temporary)
-        .and_then(|mut file| {
-            file.write_all(bytes)?;
-            file.sync_all()
-        })
-        .and_then(|()| fs::rename(&temporary, path));
-    if written.is_err() {
-        // Nothing may be left behind; that it is not there is just as well.
-        let _ = fs::remove_file(&temporary);
-    }
-    written.with_context(|| format!("{}: cannot be written", path.display()))
+/// Writes a whole file: beside its place first, then under its name in one step. If that fails, an old file
+/// is as before.
+pub(crate) fn write(path: &Path, bytes: &[u8]) -> Result<()> {
+    write_new(path, bytes, true)
 }
 
 /// Like [`write()`], but refuses to replace a file unless `force` is set.
-///
-/// # Errors
-/// If the file exists, or cannot be written.
-pub fn write_new(path: &Path, bytes: &[u8], force: bool) -> Result<()> {
-    if !force && path.exists() {
-        bail!("{} exists; give --force to replace it", path.display());
-    }
-    write(path, bytes)
+pub(crate) fn write_new(path: &Path, bytes: &[u8], force: bool) -> Result<()> {
+    let mut staged = Staged::new(path, force)?;
+    staged.write_all(bytes).with_context(|| format!("{}: cannot be written", path.display()))?;
+    staged.commit().map(drop)
+}
+
+/// A text file, or an error that names it.
+pub(crate) fn read_text(path: &Path) -> Result<String> {
+    std::fs::read_to_string(path).with_context(|| format!("{}: cannot be read", path.display()))
+}
+
+/// Makes a folder and those above it.
+pub(crate) fn make_folder(path: &Path) -> Result<()> {
+    std::fs::create_dir_all(path).with_context(|| format!("{}: cannot be created", path.display()))
 }
 
 /// A file that is being written beside its place, for contents that do not fit into memory. Without
@@ -42,36 +37,37 @@ pub fn write_new(path: &Path, bytes: &[u8], force: bool) -> Result<()> {
 #[derive(Debug)]
 pub struct Staged {
     path: PathBuf,
-    temporary: PathBuf,
-    file: BufWriter<fs::File>,
+    force: bool,
+    file: BufWriter<NamedTempFile>,
 }
 
 impl Staged {
     /// Begins a file; refuses to replace one unless `force` is set.
-    ///
-    /// # Errors
-    /// If the file exists, or cannot be made.
     pub fn new(path: &Path, force: bool) -> Result<Self> {
         if !force && path.exists() {
             bail!("{} exists; give --force to replace it", path.display());
         }
-        let temporary = temporary_name(path);
-        let file =
-            fs::File::create(&temporary).with_context(|| format!("{}: cannot be written", path.display()))?;
-        Ok(Self { path: path.to_owned(), temporary, file: BufWriter::with_capacity(1 << 16, file) })
+        let folder = path.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."));
+        let file = tempfile::Builder::new()
+            .suffix(".part")
+            // As of any other new file; the user's mask applies.
+            .permissions(Permissions::from_mode(0o666))
+            .tempfile_in(folder)
+            .with_context(|| format!("{}: cannot be written", path.display()))?;
+        Ok(Self { path: path.to_owned(), force, file: BufWriter::with_capacity(1 << 16, file) })
     }
 
     /// Gives the file its name.
-    ///
-    /// # Errors
-    /// If it cannot be written to its end.
-    pub fn commit(mut self) -> Result<PathBuf> {
-        self.file
-            .flush()
-            .and_then(|()| self.file.get_ref().sync_all())
-            .and_then(|()| fs::rename(&self.temporary, &self.path))
-            .with_context(|| format!("{}: cannot be written", self.path.display()))?;
-        Ok(self.path.clone())
+    pub fn commit(self) -> Result<PathBuf> {
+        let Self { path, force, file } = self;
+        let finish = || -> io::Result<()> {
+            let file = file.into_inner().map_err(io::IntoInnerError::into_error)?;
+            file.as_file().sync_all()?;
+            if force { file.persist(&path)? } else { file.persist_noclobber(&path)? };
+            Ok(())
+        };
+        finish().with_context(|| format!("{}: cannot be written", path.display()))?;
+        Ok(path)
     }
 }
 
@@ -91,21 +87,10 @@ impl Seek for Staged {
     }
 }
 
-impl Drop for Staged {
-    fn drop(&mut self) {
-        // After a commit it has its name and is not there any more.
-        let _ = fs::remove_file(&self.temporary);
-    }
-}
-
-fn temporary_name(path: &Path) -> PathBuf {
-    let mut name = path.file_name().unwrap_or_default().to_owned();
-    name.push(format!(".{}.part", std::process::id()));
-    path.with_file_name(name)
-}
-
 #[cfg(test)]
 mod tests {
+    use std::fs;
+
     use super::*;
 
     #[test]
@@ -118,6 +103,10 @@ mod tests {
         write_new(&path, b"two", true).unwrap();
         assert_eq!(fs::read(&path).unwrap(), b"two");
         assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1);
+        // Others may read it, as any file that a program makes.
+        fs::write(folder.path().join("b"), "").unwrap();
+        let mode = |name: &str| fs::metadata(folder.path().join(name)).unwrap().permissions().mode();
+        assert_eq!(mode("a.txt"), mode("b"));
     }
 
     #[test]
@@ -133,12 +122,16 @@ mod tests {
         staged.write_all(b"whole").unwrap();
         assert_eq!(staged.commit().unwrap(), path);
         assert_eq!(fs::read(&path).unwrap(), b"whole");
-        assert!(Staged::new(&path, false).unwrap_err().to_string().contains("--force"));
-        assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1);
+        // Somebody else writes it in the meantime.
+        let mut staged = Staged::new(&folder.path().join("b"), false).unwrap();
+        staged.write_all(b"mine").unwrap();
+        fs::write(folder.path().join("b"), "theirs").unwrap();
+        assert!(staged.commit().is_err());
+        assert_eq!(fs::read(folder.path().join("b")).unwrap(), b"theirs");
     }
 
     #[test]
-    fn says_which_file_cannot_be_written() {
+    fn an_error_names_the_file() {
         let error = write(Path::new("/proc/no/such/file"), b"x").unwrap_err();
         assert!(error.to_string().contains("/proc/no/such/file"));
     }

@@ -2,111 +2,50 @@
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
-use std::fs;
 use std::path::Path;
 
+use anyhow::{Context, Result, bail};
 use steady_common::gain_table::{GainTable, TableError};
 use steady_common::gains::{Axes, BOUNDS_ID, GAIN_COUNT, GAINS, Gains};
 use steady_common::law::{LAW_VERSION, Vehicle};
-use thiserror::Error;
+use steady_sim::suggest::did_you_mean;
+
+use crate::error::usage;
 
 /// The loops in table order, with the unit of their integrals.
 const LOOPS: [(&str, &str); 4] =
     [("position", "m s"), ("velocity", "m"), ("attitude", "rad s"), ("rate", "rad")];
 
-/// Why a file is not a usable gain table.
-#[derive(Debug, Error)]
-pub enum GainsError {
-    /// The file cannot be read.
-    #[error("{file}: cannot be read: {source}")]
-    Read {
-        /// The file.
-        file: String,
-        /// Why.
-        source: std::io::Error,
-    },
-    /// Not TOML.
-    #[error("{file}: {message}")]
-    Syntax {
-        /// The file.
-        file: String,
-        /// The parser's words, with line and column.
-        message: String,
-    },
-    /// A key that means nothing.
-    #[error("{file}: unknown key `{key}`{hint}")]
-    UnknownKey {
-        /// The file.
-        file: String,
-        /// The key with its path.
-        key: String,
-        /// The nearest known key.
-        hint: String,
-    },
-    /// A key that is not there.
-    #[error("{file}: `{key}` is missing")]
-    Missing {
-        /// The file.
-        file: String,
-        /// The key with its path.
-        key: String,
-    },
-    /// Something other than a number.
-    #[error("{file}: `{key}` must be a number")]
-    NotANumber {
-        /// The file.
-        file: String,
-        /// The key with its path.
-        key: String,
-    },
-    /// A value or a page the drone would refuse.
-    #[error("{file}: {source}")]
-    Table {
-        /// The file.
-        file: String,
-        /// What is wrong with it.
-        source: TableError,
-    },
-}
-
-/// Reads a gain table: `nominal`, a `.bin` page, or a TOML file. Everything the drone would refuse
-/// is an error.
-///
-/// # Errors
-/// With the file, the field and what is wrong with it.
-pub fn load(name: &str) -> Result<GainTable, GainsError> {
+/// Reads a gain table: `nominal`, a `.bin` page, or a TOML file. Everything the drone would refuse is an
+/// error that names the file and the field.
+pub fn load(name: &str) -> Result<GainTable> {
     if name == "nominal" {
         return Ok(GainTable { sequence: 1, ..GainTable::built_in() });
     }
-    let bytes = fs::read(name).map_err(|source| GainsError::Read { file: name.to_owned(), source })?;
-    let is_toml = Path::new(name).extension().is_some_and(|e| e == "toml");
-    if is_toml {
-        let text = String::from_utf8(bytes)
-            .map_err(|e| GainsError::Syntax { file: name.to_owned(), message: e.to_string() })?;
-        from_toml(&text, name)
+    let bytes = std::fs::read(name)
+        .with_context(|| format!("{name}: cannot be read{}", did_you_mean(name, ["nominal"])))?;
+    if Path::new(name).extension().is_some_and(|e| e == "toml") {
+        from_toml(&String::from_utf8(bytes).with_context(|| format!("{name}: is not text"))?, name)
     } else {
-        GainTable::decode(&bytes).map_err(|source| GainsError::Table { file: name.to_owned(), source })
+        GainTable::decode(&bytes).map_err(|error| anyhow::anyhow!("{name}: {error}"))
     }
 }
 
 /// Reads a gain table from TOML text; `file` names it in errors.
-///
-/// # Errors
-/// With the field and what is wrong with it.
-pub fn from_toml(text: &str, file: &str) -> Result<GainTable, GainsError> {
-    let document: toml::Table = toml::from_str(text).map_err(|e| GainsError::Syntax {
-        file: file.to_owned(),
-        message: e.to_string().trim_end().to_owned(),
-    })?;
+pub fn from_toml(text: &str, file: &str) -> Result<GainTable> {
+    let document: toml::Table =
+        toml::from_str(text).map_err(|e| anyhow::anyhow!("{file}: {}", e.to_string().trim_end()))?;
     let mut values = BTreeMap::new();
     flatten("", &document, &mut values);
-
-    let mut number = |key: &str, default: Option<f64>| match (values.remove(key), default) {
-        (Some(toml::Value::Float(x)), _) => Ok(x),
-        (Some(toml::Value::Integer(n)), _) => Ok(n as f64),
-        (Some(_), _) => Err(GainsError::NotANumber { file: file.to_owned(), key: key.to_owned() }),
+    if let Some(key) = values.keys().find(|key| !keys().contains(key)) {
+        return Err(usage(format!("{file}: unknown key `{key}`{}", did_you_mean(key, keys()))));
+    }
+    let number = |key: &str, default: Option<f64>| match (values.get(key), default) {
+        (Some(toml::Value::Float(x)), _) => Ok(*x),
+        (Some(toml::Value::Integer(n)), _) => Ok(*n as f64),
+        (Some(_), _) => bail!("{file}: `{key}` must be a number"),
         (None, Some(x)) => Ok(x),
-        (None, None) => Err(GainsError::Missing { file: file.to_owned(), key: key.to_owned() }),
+        (None, None) => bail!("{file}: `{key}` is missing"),
     };
     let law = number("law_version", Some(f64::from(LAW_VERSION)))?;
     let sequence = number("sequence", Some(1.0))?;
@@ -120,18 +59,14 @@ pub fn from_toml(text: &str, file: &str) -> Result<GainTable, GainsError> {
         limit.xy = number(&format!("integral_limits.{name}.xy"), None)? as f32;
         limit.z = number(&format!("integral_limits.{name}.z"), None)? as f32;
     }
-    let source = match values.remove("source") {
-        Some(toml::Value::String(text)) => u64::from_str_radix(text.trim_start_matches("0x"), 16)
-            .map_err(|_| GainsError::NotANumber { file: file.to_owned(), key: "source".to_owned() })?,
-        Some(_) => return Err(GainsError::NotANumber { file: file.to_owned(), key: "source".to_owned() }),
+    let source = match values.get("source") {
+        Some(value) => value
+            .as_str()
+            .and_then(|text| u64::from_str_radix(text.trim_start_matches("0x"), 16).ok())
+            .with_context(|| format!("{file}: `source` must be a hexadecimal number in quotes"))?,
         None => 0,
     };
-    if let Some(key) = values.into_keys().next() {
-        let hint = nearest(&key).map(|k| format!("; did you mean `{k}`?")).unwrap_or_default();
-        return Err(GainsError::UnknownKey { file: file.to_owned(), key, hint });
-    }
-
-    let refused = |source| GainsError::Table { file: file.to_owned(), source };
+    let refused = |error: TableError| anyhow::anyhow!("{file}: {error}");
     if law != f64::from(LAW_VERSION) {
         return Err(refused(TableError::Law(law as u16)));
     }
@@ -150,7 +85,6 @@ pub fn from_toml(text: &str, file: &str) -> Result<GainTable, GainsError> {
 }
 
 /// The table as TOML, with units and bounds as comments.
-#[must_use]
 pub fn to_toml(table: &GainTable) -> String {
     let mut text = String::from(
         "# Gains of the differentiable Mellinger law. `steady gains pack` makes a page for the drone.\n",
@@ -185,11 +119,11 @@ fn flatten(path: &str, table: &toml::Table, into: &mut BTreeMap<String, toml::Va
     }
 }
 
-fn nearest(key: &str) -> Option<String> {
+/// Every key a file may have.
+fn keys() -> Vec<String> {
     let limits = LOOPS.iter().flat_map(|(l, _)| ["xy", "z"].map(|a| format!("integral_limits.{l}.{a}")));
     let plain = ["law_version", "sequence", "source", "mass_kg"].map(str::to_owned);
-    let known = GAINS.iter().map(|g| format!("gains.{}", g.name)).chain(limits).chain(plain);
-    known.map(|k| (strsim::damerau_levenshtein(key, &k), k)).min().filter(|(d, _)| *d <= 6).map(|(_, k)| k)
+    GAINS.iter().map(|g| format!("gains.{}", g.name)).chain(limits).chain(plain).collect()
 }
 
 #[cfg(test)]
@@ -214,7 +148,8 @@ mod tests {
         let text = nominal_text();
         for (from, to, words) in [
             ("position.p.xy = 0.4", "position.p.xy = 40", &["position.p.xy = 40", "[0.05, 3.2]"][..]),
-            ("position.p.xy = 0.4", "position.p.yx = 0.4", &["gains.position.p.xy", "missing"]),
+            ("position.p.xy = 0.4", "position.p.yx = 0.4", &["gains.position.p.yx", "did you mean `gains.position.p.xy`"]),
+            ("position.p.xy = 0.4", "", &["gains.position.p.xy", "missing"]),
             ("mass_kg = 0.027", "mass_kg = \"heavy\"", &["mass_kg", "number"]),
             ("mass_kg = 0.027", "mass_kg = 0.5", &["mass_kg = 0.5", "0.06"]),
             ("mass_kg = 0.027", "mass_kg = ", &["line 5"]),

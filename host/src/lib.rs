@@ -1,33 +1,40 @@
-//! Steady on the PC: what learns, flies, reads back and draws.
+//! Steady on the PC: training, flights, logs, adaptation, reports.
 //!
-//! `main.rs` parses and dispatches; every verb has a file in [`cmd`]. Training needs libtorch and is
-//! the default feature `train`; everything else builds without it.
+//! [`run`] is the `steady` command; its verbs are in `cmd`, one file each, and thin. Training needs libtorch
+//! and is the default feature `train`; everything else builds without it.
 #![deny(unsafe_code)]
 
 // First, for its macros.
 #[macro_use]
-pub mod out;
+mod out;
 
 #[cfg(feature = "train")]
 pub mod adapt;
-pub mod checkpoint;
-pub mod cmd;
+#[cfg(feature = "train")]
+mod checkpoint;
+mod cmd;
 pub mod cycle;
-pub mod doctor;
+mod doctor;
+mod error;
 #[cfg(feature = "train")]
 pub mod evaluate;
 pub mod files;
 pub mod fly;
 pub mod gains_file;
+mod interrupt;
 pub mod log;
 pub mod plot;
-pub mod programs;
-pub mod provenance;
+mod programs;
+mod provenance;
 pub mod report;
 pub mod stats;
-pub mod sweep;
-pub mod tensorboard;
+mod sweep;
+#[cfg(feature = "train")]
+mod tensorboard;
 #[cfg(feature = "train")]
 pub mod torch;
 #[cfg(feature = "train")]
 pub mod train;
+
+pub use cmd::run;
+pub use out::Table;

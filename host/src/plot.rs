@@ -54,9 +54,6 @@ pub struct Chart {
 
 impl Chart {
     /// Writes `stem.svg` and `stem.png`; returns the two paths.
-    ///
-    /// # Errors
-    /// If a file cannot be written.
     pub fn save(&self, stem: &Path) -> Result<[PathBuf; 2]> {
         register_font();
         let (svg, png) = (stem.with_extension("svg"), stem.with_extension("png"));

@@ -6,8 +6,7 @@ use std::process::{Command, Stdio};
 use anyhow::{Context, Result, bail};
 
 /// Where the PATH (and the administrator's folders, which not every user's PATH has) holds a program.
-#[must_use]
-pub fn find(program: &str) -> Option<PathBuf> {
+pub(crate) fn find(program: &str) -> Option<PathBuf> {
     let path = std::env::var_os("PATH").unwrap_or_default();
     let admin = ["/usr/local/sbin", "/usr/sbin", "/sbin"].map(PathBuf::from);
     let mut candidates = std::env::split_paths(&path).chain(admin).map(|folder| folder.join(program));
@@ -15,10 +14,7 @@ pub fn find(program: &str) -> Option<PathBuf> {
 }
 
 /// What a program prints.
-///
-/// # Errors
-/// If it cannot be started or fails, with what it says about it.
-pub fn said(command: &mut Command) -> Result<String> {
+pub(crate) fn said(command: &mut Command) -> Result<String> {
     let name = command.get_program().to_string_lossy().into_owned();
     let output =
         command.stdin(Stdio::null()).output().with_context(|| format!("`{name}` cannot be started"))?;

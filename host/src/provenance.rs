@@ -5,38 +5,37 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use serde::Serialize;
 
 /// Version of the program.
-pub const VERSION: &str = env!("CARGO_PKG_VERSION");
+pub(crate) const VERSION: &str = env!("CARGO_PKG_VERSION");
 /// Commit the program was built from, `unknown` outside a checkout; `+` when files were changed.
-pub const COMMIT: &str = match option_env!("STEADY_COMMIT") {
+pub(crate) const COMMIT: &str = match option_env!("STEADY_COMMIT") {
     Some(commit) => commit,
     None => "unknown",
 };
 
 /// Everything needed to make a result again.
 #[derive(Clone, Debug, Serialize)]
-pub struct Provenance {
+pub(crate) struct Provenance {
     /// Version of the program.
-    pub version: &'static str,
+    pub(crate) version: &'static str,
     /// Commit the program was built from, `unknown` outside a checkout; `+` when files were changed.
-    pub commit: &'static str,
+    pub(crate) commit: &'static str,
     /// Version of libtorch, or `none`.
-    pub libtorch: &'static str,
+    pub(crate) libtorch: &'static str,
     /// The command line.
-    pub command: Vec<String>,
+    pub(crate) command: Vec<String>,
     /// The seed.
-    pub seed: u64,
+    pub(crate) seed: u64,
     /// The processor.
-    pub processor: String,
+    pub(crate) processor: String,
     /// Threads it offers.
-    pub threads: usize,
+    pub(crate) threads: usize,
     /// Seconds since 1970 at the start.
-    pub started_unix_s: u64,
+    pub(crate) started_unix_s: u64,
 }
 
 impl Provenance {
     /// Of the running program.
-    #[must_use]
-    pub fn of_this_run(seed: u64) -> Self {
+    pub(crate) fn of_this_run(seed: u64) -> Self {
         Self {
             version: VERSION,
             commit: COMMIT,

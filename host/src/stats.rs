@@ -18,7 +18,6 @@ pub struct Estimate {
 
 impl Estimate {
     /// From samples; without any, the mean is NaN.
-    #[must_use]
     pub fn of(samples: &[f64]) -> Self {
         let n = samples.len() as f64;
         let mean = samples.iter().sum::<f64>() / n;
@@ -32,25 +31,30 @@ impl Estimate {
     }
 
     /// In another unit.
-    #[must_use]
     pub fn scaled(self, factor: f64) -> Self {
         Self { mean: factor * self.mean, half_width: self.half_width.map(|h| factor.abs() * h) }
     }
 
     /// True when the interval is known and does not contain 0.
-    #[must_use]
     pub fn is_significant(&self) -> bool {
         self.half_width.is_some_and(|h| self.mean.abs() > h)
     }
 }
 
-/// `1.23 ± 0.45`, or the mean alone when there is no interval; the precision is `{:.2}`'s.
+/// `1.23 ± 0.45`, or the mean alone when there is no interval. Without a precision (`{:.2}`), the interval has
+/// two significant digits, or a mean without one four.
 impl fmt::Display for Estimate {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let digits = f.precision().unwrap_or(2);
-        match self.half_width {
-            Some(half_width) => write!(f, "{:.digits$} ± {half_width:.digits$}", self.mean),
-            None => write!(f, "{:.digits$}", self.mean),
+        let Self { mean, half_width } = *self;
+        let (value, significant) = half_width.filter(|h| *h > 0.0).map_or((mean, 4), |h| (h, 2));
+        let decimals = f.precision().unwrap_or_else(|| {
+            let exponent = if value == 0.0 || !value.is_finite() { 0.0 } else { value.abs().log10().floor() };
+            (significant - 1 - exponent as i32).clamp(0, 9) as usize
+        });
+        match half_width {
+            Some(0.0) if f.precision().is_none() => write!(f, "{mean:.decimals$} ± 0"),
+            Some(half_width) => write!(f, "{mean:.decimals$} ± {half_width:.decimals$}"),
+            None => write!(f, "{mean:.decimals$}"),
         }
     }
 }
@@ -89,9 +93,16 @@ mod tests {
     }
 
     #[test]
+    fn without_a_precision_the_digits_are_those_that_count() {
+        let shown = |samples: &[f64]| Estimate::of(samples).to_string();
+        assert_eq!((shown(&[1234.5]), shown(&[0.012_345])), ("1234".into(), "0.01235".into()));
+        assert_eq!((shown(&[1.0, 1.0]), shown(&[10.0, 11.0, 12.0])), ("1.000 ± 0".into(), "11.0 ± 2.5".into()));
+    }
+
+    #[test]
     fn prints_with_the_precision_asked_for() {
         let e = Estimate { mean: -1543.21, half_width: Some(33.333) };
-        assert_eq!((format!("{e:.0}"), format!("{e}")), ("-1543 ± 33".into(), "-1543.21 ± 33.33".into()));
+        assert_eq!((format!("{e:.0}"), format!("{e}")), ("-1543 ± 33".into(), "-1543 ± 33".into()));
         assert_eq!(e.scaled(-0.01).half_width, Some(0.33333));
         assert!(e.is_significant() && !Estimate { half_width: Some(2000.0), ..e }.is_significant());
     }

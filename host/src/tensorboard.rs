@@ -15,7 +15,7 @@ const CRC: crc::Crc<u32> = crc::Crc::<u32>::new(&crc::CRC_32_ISCSI);
 
 /// Appends scalars to an event file.
 #[derive(Debug)]
-pub struct EventFile {
+pub(crate) struct EventFile {
     file: File,
     path: PathBuf,
 }
@@ -23,10 +23,7 @@ pub struct EventFile {
 impl EventFile {
     /// A new event file in `folder`. TensorBoard reads all files of a folder, so a resumed run
     /// simply adds one.
-    ///
-    /// # Errors
-    /// If it cannot be made.
-    pub fn create(folder: &Path) -> Result<Self> {
+    pub(crate) fn create(folder: &Path) -> Result<Self> {
         let now = wall_time();
         let path =
             folder.join(format!("events.out.tfevents.{:010}.steady.{}", now as u64, std::process::id()));
@@ -44,10 +41,7 @@ impl EventFile {
     }
 
     /// Appends the scalars of one step, in one record.
-    ///
-    /// # Errors
-    /// If the file cannot be written.
-    pub fn scalars(&mut self, step: u64, values: &[(&str, f64)]) -> Result<()> {
+    pub(crate) fn scalars(&mut self, step: u64, values: &[(&str, f64)]) -> Result<()> {
         self.append(&scalar_event(wall_time(), step, values))
     }
 

@@ -39,9 +39,6 @@ pub fn threads() -> usize {
 /// Computes a gradient and compares it with the truth: d(Σx²)/dx = 2x.
 ///
 /// The numbers are small integers, so that the comparison can be exact.
-///
-/// # Errors
-/// When libtorch fails or computes something else.
 pub fn self_check() -> Result<(), TorchError> {
     let x = [-3.0, -1.0, 0.0, 2.0, 5.0];
     let expected = x.map(|x| 2.0 * x).to_vec();

@@ -51,7 +51,9 @@ fn single(folder: &Path) {
 }
 
 fn shown(folder: &Path) -> Value {
-    serde_json::to_value(Data { commands: Vec::new(), ..Data::of(folder).unwrap() }).unwrap()
+    let mut data = serde_json::to_value(Data::of(folder).unwrap()).unwrap();
+    data["commands"].take();
+    data
 }
 
 #[test]
@@ -61,10 +63,15 @@ fn the_same_seeds_give_the_same_page() {
     let [a, b] = folders.each_ref().map(|f| shown(f.path()));
     assert_eq!(a, b);
     let results = a["results"].as_array().unwrap();
-    let errors: Vec<f64> = results.iter().map(|r| r["tracking_error_cm"][0].as_f64().unwrap()).collect();
+    let errors: Vec<f64> = 
+        results.iter().map(|r| r["metrics"]["tracking_error_m"]["mean"].as_f64().unwrap()).collect();
     assert_eq!(errors, [10.0, 5.0, 3.0, 1.0]);
+    // Every metric is a column, and every row has it.
+    let ids: Vec<&str> = a["metrics"].as_array().unwrap().iter().map(|m| m["id"].as_str().unwrap()).collect();
+    assert_eq!(ids, steady_sim::METRICS.map(|m| m.id));
+    assert!(results.iter().all(|r| ids.iter().all(|id| r["metrics"][id]["half_width"].is_number())), "{a}");
     assert_eq!((a["curves"].as_array().unwrap().len(), a["traces"].as_array().unwrap().len()), (6, 4));
-    assert_eq!(a["gains"]["tables"].as_array().unwrap().len(), 4);
+    assert_eq!(a["tables"].as_array().unwrap().len(), 4);
     let motors = &a["traces"][0]["health"]["motors_percent"];
     assert!(motors[0].as_f64().unwrap() > motors[1].as_f64().unwrap() + 5.0, "{motors}");
     assert_eq!(a["traces"][3]["health"]["log_records"], 4000);

@@ -10,6 +10,7 @@ use steady::train::oracle::gains_of;
 use steady::train::spectral::{Batch, Training};
 use steady::train::trainer::Trainer;
 use steady_common::gains::GAIN_COUNT;
+use steady_common::observation::OBSERVATION_LEN;
 use steady_sim::Rng;
 use tch::{Kind, Tensor, no_grad};
 
@@ -131,33 +132,24 @@ fn the_same_seed_gives_the_same_run_also_when_interrupted() {
     assert!(format!("{:#}", trainer(&["features=8"], 5).load(&path).unwrap_err()).contains("shape"));
 }
 
-/// ∂Q/∂θ by the chain rule is the slope of Q(s, law(θ; s) + offset): moving θ moves the offset that the
-/// new law's action is from the old one's.
+/// ∂Q/∂θ by the chain rule is the slope of Q(s, J Δk), with the law's Jacobian J and gains k = k₀ exp θ.
 #[test]
 fn the_actors_gradient_agrees_with_differences() {
     let mut t = trainer(&[], 3);
     t.round();
     let gains = t.actor.gains();
-    let dt = t.task.dt_s();
-    let places = t.replay.newest(64);
-    let instants: Vec<_> = places.iter().map(|&p| t.replay.from(p)).collect();
-    let s = t.replay.batch(&places).s;
-    let (means, jacobians): (Vec<_>, Vec<_>) =
-        instants.iter().map(|i| i.jacobian(&gains, &t.task.vehicle, dt)).unzip();
-    let none = Tensor::zeros([64, 4], (Kind::Float, tch::Device::Cpu));
+    let flown = t.task.collect(&gains, 16, 1, 1, |o| vec![0.0; o.len() / OBSERVATION_LEN * 4]);
+    let n = flown.transitions.len() as i64;
+    let s: Vec<f32> = flown.transitions.iter().flat_map(|t| t.from).collect();
+    let s = Tensor::from_slice(&s).view([n, OBSERVATION_LEN as i64]);
+    let none = Tensor::zeros([n, 4], (Kind::Float, tch::Device::Cpu));
     let dq = actor::action_gradient(&t.skills, &t.critic, Twins::Mean, &s, &none);
-    let gradient = actor::gain_gradient(&dq, &jacobians, &gains);
+    let gradient = actor::gain_gradient(&dq, &flown.jacobians, &gains);
     let value = |theta: &[f32; GAIN_COUNT]| {
-        let gains = gains_of(theta);
-        let offsets: Vec<f32> = instants
-            .iter()
-            .zip(&means)
-            .flat_map(|(i, mean)| {
-                let a = i.action(&gains, &t.task.vehicle, dt);
-                [0, 1, 2, 3].map(|k| a[k] - mean[k])
-            })
-            .collect();
-        let offsets = Tensor::from_slice(&offsets).view([64, 4]);
+        let (new, old) = (gains_of(theta).to_array(), gains.to_array());
+        let product = |row: &[f32; GAIN_COUNT]| -> f32 { (0..GAIN_COUNT).map(|k| row[k] * (new[k] - old[k])).sum() };
+        let offsets: Vec<f32> = flown.jacobians.iter().flat_map(|j| j.each_ref().map(product)).collect();
+        let offsets = Tensor::from_slice(&offsets).view([n, 4]);
         no_grad(|| {
             actor::q(&t.skills, &t.critic, Twins::Mean, &s, &offsets).to_kind(Kind::Double).mean(Kind::Double)
         })

@@ -202,7 +202,7 @@ impl<'a> Adapter<'a> {
         let c = &cuttings.collection;
         let numbers: Vec<usize> =
             (0..c.transitions.len()).filter(|i| chosen.contains(&(c.episodes[*i] as usize))).collect();
-        let observations: Vec<_> = numbers.iter().map(|i| c.transitions[*i].from.observation).collect();
+        let observations: Vec<_> = numbers.iter().map(|i| c.transitions[*i].from).collect();
         let slopes = Slopes::new(skills, &observations);
         let length = self.cut.steps_per_transition(&self.flights);
         let flown = Flown::new(cuttings, &numbers, &gains, length);
@@ -224,9 +224,9 @@ impl<'a> Adapter<'a> {
 
     fn data(&self, collection: &Collection) -> Data {
         let t = &collection.transitions;
-        let s = rows(t.iter().map(|t| t.from.observation));
+        let s = rows(t.iter().map(|t| t.from));
         let a = rows(t.iter().map(|t| t.offset));
-        let s2 = rows(t.iter().map(|t| t.to.observation));
+        let s2 = rows(t.iter().map(|t| t.to));
         let returns = Returns::new(collection);
         // Beyond a flight's end the mean goes on.
         let n = t.len().max(1) as f32;

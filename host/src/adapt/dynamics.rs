@@ -98,7 +98,7 @@ impl Regression {
     pub fn new(features: &impl Features, cuttings: &Cuttings, weights: &[f64]) -> Self {
         let t = &cuttings.collection.transitions;
         no_grad(|| {
-            let s = rows(t.iter().map(|t| t.from.observation));
+            let s = rows(t.iter().map(|t| t.from));
             let a = rows(t.iter().map(|t| t.offset));
             let path = Tensor::from_slice(&cuttings.path.iter().flat_map(path_columns).collect::<Vec<f32>>());
             let x = Tensor::cat(&[features.of_state(&s), a, path.view([-1, PATH_COLUMNS])], 1);
@@ -107,7 +107,7 @@ impl Regression {
                 .iter()
                 .flat_map(|t| {
                     (0..STATE_LEN)
-                        .map(|v| f64::from(t.to.observation[place(v)] - t.from.observation[place(v)]))
+                        .map(|v| f64::from(t.to[place(v)] - t.from[place(v)]))
                 })
                 .collect();
             let y = Tensor::from_slice(&y).view([-1, STATE_LEN as i64]);

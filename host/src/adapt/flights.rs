@@ -1,11 +1,11 @@
 //! Flights as learning sees them: log records, cut into transitions of the training's length.
 
 use steady_common::law::{self, Memory, Vehicle};
-use steady_common::observation::{RewardWeights, reward};
+use steady_common::observation::{OBSERVATION_LEN, RewardWeights, observe, reward};
 use steady_common::transition::{Flags, Transition as Record};
 use steady_common::{Action, Gains, Quat, Reference, State, Vec3};
 
-use crate::train::env::{Collection, Instant, Jacobian, Task, Transition};
+use crate::train::env::{Collection, Jacobian, TrainingTask, Transition};
 
 /// No value of a flight is larger, whatever its unit.
 const MOST_PLAUSIBLE: f32 = 1e4;
@@ -95,7 +95,7 @@ impl Step {
     /// make nonsense of one such step, or fail.
     #[must_use]
     pub fn is_plausible(&self) -> bool {
-        let seen = self.instant().observation.into_iter().chain(self.path());
+        let seen = self.observation().into_iter().chain(self.path());
         // Written so that what is no number is not plausible.
         self.dt_s > 0.0
             && self.dt_s < 1.0
@@ -109,13 +109,13 @@ impl Step {
 
     /// The step relative to a drone that follows the reference exactly: skills learned in hovering then see
     /// a path as hovering along it, and not every curve as a disturbance.
-    fn instant(&self) -> Instant {
+    fn observation(&self) -> [f32; OBSERVATION_LEN] {
         let state = State {
             attitude: reference_attitude(&self.reference).conjugate() * self.state.attitude,
             rates: self.state.rates - self.reference_rates,
             ..self.state
         };
-        Instant::new(&state, &self.reference, &self.last, &self.memory, &self.last.motors().thrust)
+        observe(&state, &self.reference, &self.last, &self.memory, &self.last.motors().thrust)
     }
 }
 
@@ -151,7 +151,7 @@ pub struct Cut {
 impl Cut {
     /// As a training's task has it.
     #[must_use]
-    pub fn of(task: &Task) -> Self {
+    pub fn of(task: &TrainingTask) -> Self {
         Self {
             window_s: task.hold as f32 * task.dt_s(),
             gamma: task.gamma,
@@ -216,15 +216,14 @@ impl Cut {
             sum += discount * units * r;
             discount *= self.gamma.powf(units);
         }
-        let from = window[0].instant();
-        let to = next.map_or(from, Step::instant);
+        let from = window[0].observation();
+        let to = next.map_or(from, Step::observation);
         if next.is_none() {
             // A crash: the rest of time counts as its moment.
             sum += discount * r / (1.0 - self.gamma);
             discount = 0.0;
         }
-        let action = window[0].applied.into_array();
-        (Transition { from, action, offset, reward: sum, to, discount }, jacobian)
+        (Transition { from, offset, reward: sum, to, discount }, jacobian)
     }
 }
 

@@ -157,7 +157,7 @@ fn bend(cuttings: &Cuttings, numbers: &[usize], moments: &[Moment]) -> Box<[[Sta
     let x: Vec<f64> = numbers
         .iter()
         .flat_map(|&i| {
-            let observation = cuttings.collection.transitions[i].from.observation;
+            let observation = cuttings.collection.transitions[i].from;
             let state = (0..STATE_LEN).map(move |v| observation[place(v)]);
             state.chain(path_columns(&cuttings.path[i])).map(f64::from)
         })

@@ -55,9 +55,9 @@ pub fn sums(skills: &impl Features, cuttings: &Cuttings, lookahead: usize, lambd
                     .filter(|&i| returns.ahead[i] >= lookahead || returns.discount[i] == 0.0)
                     .collect();
                 let at = |i: &usize| &collection.transitions[*i];
-                let s = rows(all.iter().map(|i| at(i).from.observation));
+                let s = rows(all.iter().map(|i| at(i).from));
                 let a = rows(all.iter().map(|i| at(i).offset));
-                let s2 = rows(all.iter().map(|i| at(i).to.observation));
+                let s2 = rows(all.iter().map(|i| at(i).to));
                 let paths = |k: usize| {
                     tensor(all.iter().flat_map(|i| baseline(&path[*i][k])).collect(), BASELINE_LEN)
                 };

@@ -9,7 +9,7 @@ use super::drone::Address;
 
 /// Print what the drone says, until Ctrl-C.
 #[derive(Debug, Args)]
-pub struct Cmd {
+pub(crate) struct Cmd {
     #[command(flatten)]
     address: Address,
     /// End after so many seconds.
@@ -18,11 +18,7 @@ pub struct Cmd {
 }
 
 impl Cmd {
-    /// Listens and prints.
-    ///
-    /// # Errors
-    /// When nobody answers at the beginning.
-    pub fn run(self) -> Result<()> {
+    pub(crate) fn run(self) -> Result<()> {
         let mut client = self.address.connect()?;
         client.platform()?;
         let started = Instant::now();

@@ -30,7 +30,7 @@ const MOST_ELF_BYTES: u64 = 256 << 20;
 /// and read back, judged by flights without noise, and rolled back when it flies worse. Whatever ends it,
 /// --resume goes on where it was, and ends with the same numbers.
 #[derive(Debug, Args)]
-pub struct Cmd {
+pub(crate) struct Cmd {
     /// hover, takeoff-land, figure8, or a CSV file of polynomial pieces.
     #[arg(long, default_value = "takeoff-land")]
     task: String,
@@ -111,7 +111,7 @@ impl Cmd {
     ///
     /// # Errors
     /// If something is missing or not valid, or a station cannot be done.
-    pub fn run(self) -> Result<()> {
+    pub(crate) fn run(self) -> Result<()> {
         let settings = self.settings()?;
         settings.check()?;
         let run = self.trained()?;

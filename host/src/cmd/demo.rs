@@ -18,7 +18,7 @@ use crate::{files, gains_file};
 
 /// Fly the simulator: three controllers, two tasks, two worlds; a table and pictures.
 #[derive(Debug, Args)]
-pub struct Cmd {
+pub(crate) struct Cmd {
     /// Folder for table and pictures.
     #[arg(short, long, default_value = "demo")]
     output: PathBuf,
@@ -59,7 +59,7 @@ impl Cmd {
     ///
     /// # Errors
     /// If a world or the gains are not valid, or the output cannot be written.
-    pub fn run(self) -> Result<()> {
+    pub(crate) fn run(self) -> Result<()> {
         // Everything is read and checked before anything is written.
         let worlds = self.worlds.iter().map(|w| World::load(w)).collect::<Result<Vec<_>, _>>()?;
         let table = gains_file::load(&self.gains)?;

@@ -1,8 +1,7 @@
-//! What all verbs that talk to a drone have in common: its address, a progress display, a question
-//! before something is changed, and patience with Ctrl-C.
+//! What all verbs that talk to a drone share: its address, a progress display, and the confirmation
+//! before something is changed.
 
 use std::io::{IsTerminal, Write};
-use std::sync::atomic::{AtomicU8, Ordering};
 use std::time::Duration;
 
 use anyhow::{Result, bail};
@@ -15,18 +14,15 @@ use steady_radio::{Uri, link};
 
 /// Which drone.
 #[derive(Debug, Args)]
-pub struct Address {
+pub(crate) struct Address {
     /// The drone: radio://DONGLE/CHANNEL/RATE/ADDRESS, or udp://HOST:PORT for a virtual one.
     #[arg(long, env = "CFLIB_URI", default_value = "radio://0/80/2M/E7E7E7E7E7")]
-    pub uri: String,
+    pub(crate) uri: String,
 }
 
 impl Address {
     /// Opens the link; nothing is sent yet.
-    ///
-    /// # Errors
-    /// When the address makes no sense, or there is no dongle.
-    pub fn connect(&self) -> Result<Client> {
+    pub(crate) fn connect(&self) -> Result<Client> {
         let uri: Uri = self.uri.parse()?;
         Ok(Client::new(link::open(&uri)?, Cache::of_user()))
     }
@@ -34,21 +30,18 @@ impl Address {
 
 /// Asks before something is changed.
 #[derive(Debug, Args)]
-pub struct Consent {
+pub(crate) struct Consent {
     /// Do not ask.
     #[arg(long, short)]
-    pub yes: bool,
+    pub(crate) yes: bool,
     /// Show what would be done, and change nothing.
     #[arg(long)]
-    pub dry_run: bool,
+    pub(crate) dry_run: bool,
 }
 
 impl Consent {
     /// True when it is to be done.
-    ///
-    /// # Errors
-    /// When there is nobody to ask.
-    pub fn ask(&self, question: &str) -> Result<bool> {
+    pub(crate) fn ask(&self, question: &str) -> Result<bool> {
         if self.dry_run {
             eprintln!("dry run: nothing was changed");
             return Ok(false);
@@ -57,7 +50,7 @@ impl Consent {
             return Ok(true);
         }
         if !std::io::stdin().is_terminal() {
-            bail!("{question} There is nobody to ask: give --yes, or --dry-run to see what would be done");
+            bail!("{question} Standard input is no terminal: give --yes, or --dry-run to see what would be done");
         }
         eprint!("{question} [y/N] ");
         std::io::stderr().flush()?;
@@ -68,35 +61,6 @@ impl Consent {
             eprintln!("nothing was changed");
         }
         Ok(agreed)
-    }
-}
-
-/// 0: Ctrl-C may end the program; 1: the drone is in its bootloader; 2: and Ctrl-C was pressed.
-static BOOTLOADER: AtomicU8 = AtomicU8::new(0);
-
-/// True when a first Ctrl-C must wait, because the drone is in its bootloader.
-pub fn must_wait() -> bool {
-    BOOTLOADER.compare_exchange(1, 2, Ordering::AcqRel, Ordering::Acquire).is_ok()
-}
-
-/// True while the drone is in its bootloader.
-pub fn in_bootloader() -> bool {
-    BOOTLOADER.load(Ordering::Acquire) != 0
-}
-
-/// While this lives the drone is in its bootloader.
-pub(crate) struct InBootloader;
-
-impl InBootloader {
-    pub(crate) fn begin() -> Self {
-        BOOTLOADER.store(1, Ordering::Release);
-        Self
-    }
-}
-
-impl Drop for InBootloader {
-    fn drop(&mut self) {
-        BOOTLOADER.store(0, Ordering::Release);
     }
 }
 

@@ -11,14 +11,15 @@ use steady_radio::firmware::{self, Image};
 use steady_radio::tables::{self, MIN_BATTERY_V, Step};
 use steady_radio::{Error, printable};
 
-use super::drone::{Address, Consent, InBootloader, Progress};
+use super::drone::{Address, Consent, Progress};
+use crate::interrupt::InBootloader;
 
 /// Put firmware on a drone, read it back, and start it.
 ///
 /// The file is checked before the drone leaves its firmware. The gain tables stay. A flash that was
 /// interrupted leaves the drone in its bootloader, where the same command finds it.
 #[derive(Debug, Args)]
-pub struct Cmd {
+pub(crate) struct Cmd {
     /// A binary for 0x08004000 (.bin), or a package as the official client has them (.zip).
     firmware: PathBuf,
     #[command(flatten)]
@@ -37,11 +38,7 @@ pub struct Cmd {
 }
 
 impl Cmd {
-    /// Flashes.
-    ///
-    /// # Errors
-    /// When the file is no firmware, nobody answers, or the flash does not hold it.
-    pub fn run(self) -> Result<()> {
+    pub(crate) fn run(self) -> Result<()> {
         let image = Image::load(&self.firmware)?;
         let release = image.release.clone().unwrap_or_else(|| "no release named".to_owned());
         eprintln!("{}: {} bytes, {release}", self.firmware.display(), image.len());

@@ -41,7 +41,7 @@ impl FromStr for Noise {
 /// virtual card. The folder gets the logs, the card's image, the truth (truth.csv), summary.json and
 /// pictures. Exit status 1 when a flight did not succeed.
 #[derive(Debug, Args)]
-pub struct Cmd {
+pub(crate) struct Cmd {
     /// hover, takeoff-land, figure8, or a CSV file of polynomial pieces as Crazyswarm writes them.
     #[arg(long, default_value = "takeoff-land")]
     task: String,
@@ -94,7 +94,7 @@ impl Cmd {
     ///
     /// # Errors
     /// If something is missing or not valid, or a flight did not succeed.
-    pub fn run(self) -> Result<()> {
+    pub(crate) fn run(self) -> Result<()> {
         let program = Program::find(self.elf.as_deref())?;
         let table = self.gains.as_deref().map(gains_file::load).transpose()?;
         let mut exploration = Exploration { hold: self.explore_hold, ..Exploration::DEFAULT };

@@ -17,7 +17,7 @@ use crate::{files, gains_file};
 ///
 /// A TABLE is a TOML file, a page for the drone (.bin), or the word `nominal`.
 #[derive(Debug, Args)]
-pub struct Cmd {
+pub(crate) struct Cmd {
     #[command(subcommand)]
     verb: Verb,
 }
@@ -118,17 +118,13 @@ enum Verb {
 }
 
 impl Cmd {
-    /// Does it.
-    ///
-    /// # Errors
-    /// If a table cannot be read or is refused, or a file cannot be written.
-    pub fn run(self) -> Result<()> {
+    pub(crate) fn run(self) -> Result<()> {
         match self.verb {
             Verb::Show { table, json } => show(&gains_file::load(&table)?, json),
             Verb::Diff { a, b } => diff(&gains_file::load(&a)?, &gains_file::load(&b)?),
             Verb::Check { tables } => {
                 return check_each("tables", &tables, |name| {
-                    gains_file::load(name).map(|table| format!("sequence {}", table.sequence))
+                    Ok(format!("sequence {}", gains_file::load(name)?.sequence))
                 });
             }
             Verb::Pack { table, output, sequence, force } => {

@@ -10,7 +10,7 @@ use super::drone::{Address, Progress};
 
 /// Show a drone: versions, battery, supervisor, active gain table and where it came from, link.
 #[derive(Debug, Args)]
-pub struct Cmd {
+pub(crate) struct Cmd {
     #[command(flatten)]
     address: Address,
     /// Print JSON.
@@ -19,11 +19,7 @@ pub struct Cmd {
 }
 
 impl Cmd {
-    /// Asks and prints.
-    ///
-    /// # Errors
-    /// When nobody answers.
-    pub fn run(self) -> Result<()> {
+    pub(crate) fn run(self) -> Result<()> {
         let mut client = self.address.connect()?;
         let platform = client.platform()?;
         let battery_v = client.battery_v()?;

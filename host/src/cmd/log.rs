@@ -19,7 +19,7 @@ use crate::log::{self, Log, charts, info};
 ///
 /// A LOG is a file (log00), or a folder with logs in it, such as the card.
 #[derive(Debug, Args)]
-pub struct Cmd {
+pub(crate) struct Cmd {
     #[command(subcommand)]
     verb: Verb,
 }
@@ -132,7 +132,7 @@ impl Cmd {
     ///
     /// # Errors
     /// If a log cannot be read, or is not as asked.
-    pub fn run(self) -> Result<()> {
+    pub(crate) fn run(self) -> Result<()> {
         match self.verb {
             Verb::Info { which } => show_info(&which),
             Verb::Check { which } => show_check(&which),

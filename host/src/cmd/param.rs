@@ -11,7 +11,7 @@ use super::drone::Address;
 
 /// Show and change a drone's parameters.
 #[derive(Debug, Args)]
-pub struct Cmd {
+pub(crate) struct Cmd {
     #[command(subcommand)]
     verb: Verb,
 }
@@ -59,11 +59,7 @@ enum Verb {
 }
 
 impl Cmd {
-    /// Does it.
-    ///
-    /// # Errors
-    /// When nobody answers, or the drone refuses.
-    pub fn run(self) -> Result<()> {
+    pub(crate) fn run(self) -> Result<()> {
         match self.verb {
             Verb::List { beginning, json, address } => list(&beginning, json, &address),
             Verb::Get { names, address } => {

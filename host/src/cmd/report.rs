@@ -14,7 +14,7 @@ use crate::report::page;
 /// Results with intervals, learning curves, the flights in space to turn and to play, attitude, motors,
 /// gains, skills, the drone's health, and the commands that make it again. Needs no network.
 #[derive(Debug, Args)]
-pub struct Cmd {
+pub(crate) struct Cmd {
     /// Folder of `steady loop`.
     folder: PathBuf,
     /// The page; default: report.html in the folder. One that is there is replaced.
@@ -26,11 +26,7 @@ pub struct Cmd {
 }
 
 impl Cmd {
-    /// Does it.
-    ///
-    /// # Errors
-    /// If the folder holds no loop, or something in it cannot be read.
-    pub fn run(self) -> Result<()> {
+    pub(crate) fn run(self) -> Result<()> {
         if self.json {
             println!("{}", serde_json::to_string_pretty(&Data::of(&self.folder)?)?);
             return Ok(());

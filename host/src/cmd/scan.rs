@@ -10,7 +10,7 @@ use steady_radio::{Error, Uri, scan};
 /// Virtual drones are looked for on the ports 19850 to 19859 of 127.0.0.1, or of the host that
 /// SCAN_ADDRESS names. Exit status 3 when none was found.
 #[derive(Debug, Args)]
-pub struct Cmd {
+pub(crate) struct Cmd {
     /// Radio address to look for, ten hexadecimal digits.
     #[arg(long, default_value = "E7E7E7E7E7")]
     address: String,
@@ -23,11 +23,7 @@ pub struct Cmd {
 }
 
 impl Cmd {
-    /// Looks and prints.
-    ///
-    /// # Errors
-    /// When nothing was found.
-    pub fn run(self) -> Result<()> {
+    pub(crate) fn run(self) -> Result<()> {
         let Uri::Radio(wanted) = format!("radio://{}/80/2M/{}", self.dongle, self.address).parse()? else {
             return Ok(());
         };

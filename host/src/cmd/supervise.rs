@@ -7,38 +7,34 @@ use super::drone::Address;
 
 /// Arm the drone: its motors may turn from then on. It tells what stands against it.
 #[derive(Debug, Args)]
-pub struct Arm {
+pub(crate) struct Arm {
     #[command(flatten)]
     address: Address,
 }
 
 /// Disarm the drone.
 #[derive(Debug, Args)]
-pub struct Disarm {
+pub(crate) struct Disarm {
     #[command(flatten)]
     address: Address,
 }
 
 /// Stop the motors at once, until the drone is switched off and on. It falls if it flies.
 #[derive(Debug, Args)]
-pub struct Stop {
+pub(crate) struct Stop {
     #[command(flatten)]
     address: Address,
 }
 
 /// Leave the state after a crash, once the drone stands upright again.
 #[derive(Debug, Args)]
-pub struct Recover {
+pub(crate) struct Recover {
     #[command(flatten)]
     address: Address,
 }
 
 impl Arm {
-    /// Arms.
-    ///
-    /// # Errors
-    /// When nobody answers, or something stands against it.
-    pub fn run(self) -> Result<()> {
+    pub(crate) fn run(self) -> Result<()> {
         self.address.connect()?.arm(true)?;
         println!("armed");
         Ok(())
@@ -46,11 +42,7 @@ impl Arm {
 }
 
 impl Disarm {
-    /// Disarms.
-    ///
-    /// # Errors
-    /// When nobody answers.
-    pub fn run(self) -> Result<()> {
+    pub(crate) fn run(self) -> Result<()> {
         self.address.connect()?.arm(false)?;
         println!("disarmed");
         Ok(())
@@ -58,11 +50,7 @@ impl Disarm {
 }
 
 impl Stop {
-    /// Stops.
-    ///
-    /// # Errors
-    /// When the drone does not confirm it.
-    pub fn run(self) -> Result<()> {
+    pub(crate) fn run(self) -> Result<()> {
         self.address.connect()?.stop()?;
         println!("stopped and locked until it is switched off and on");
         Ok(())
@@ -70,11 +58,7 @@ impl Stop {
 }
 
 impl Recover {
-    /// Recovers.
-    ///
-    /// # Errors
-    /// When nobody answers, or the drone is not upright.
-    pub fn run(self) -> Result<()> {
+    pub(crate) fn run(self) -> Result<()> {
         self.address.connect()?.recover()?;
         println!("recovered");
         Ok(())

@@ -2,11 +2,13 @@
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
 use clap::{Args, ValueEnum};
 
+use crate::error::describe;
 use crate::sweep::cell::{self, Spec, Stamp};
 use crate::sweep::gather::{self, Numbers, Table};
 use crate::sweep::plan::{Cell, Plan};
@@ -35,7 +37,7 @@ Results are what the command prints with --json, or the JSON file `result` in th
 /// trainings resume, and what failed is tried again.
 #[derive(Debug, Args)]
 #[command(after_long_help = FILE)]
-pub struct Cmd {
+pub(crate) struct Cmd {
     /// What to run.
     #[arg(required_unless_present = "cell")]
     sweep: Option<PathBuf>,
@@ -79,11 +81,7 @@ struct Sweep {
 }
 
 impl Cmd {
-    /// Runs the command; `program` is the whole of the command line, which the cells' commands must fit.
-    ///
-    /// # Errors
-    /// If the sweep's file is wrong, a cell failed, or there is no cluster.
-    pub fn run(self, program: &clap::Command) -> Result<()> {
+    pub(crate) fn run(self, program: &clap::Command) -> Result<()> {
         let me = std::env::current_exe().context("where is this program?")?;
         if let Some(folder) = &self.cell {
             let stamp = cell::run(folder, &me)?;
@@ -107,10 +105,9 @@ impl Cmd {
         match self.executor {
             Executor::Local => {
                 let cores = std::thread::available_parallelism().map_or(1, usize::from);
-                let mut ended = sweep.plan.cells.len() - todo.len();
+                let ended = AtomicUsize::new(sweep.plan.cells.len() - todo.len());
                 local::run(&todo, &sweep.program, self.jobs.map_or(cores, usize::from), |folder, stamp| {
-                    ended += 1;
-                    sweep.tell(ended, folder, stamp);
+                    sweep.tell(ended.fetch_add(1, Ordering::Relaxed) + 1, folder, stamp);
                 })?;
             }
             Executor::Slurm => {
@@ -228,7 +225,7 @@ impl Sweep {
                 None => failures.push(format!("{}: {}", cell.name, failure(&folder, stamp.as_ref()))),
                 Some(stamp) => match gather::read(&folder, cell, &self.plan) {
                     Ok(numbers) => found.push((cell, stamp.clone(), numbers)),
-                    Err(error) => failures.push(format!("{}: {error:#}", cell.name)),
+                    Err(error) => failures.push(format!("{}: {}", cell.name, describe(&error))),
                 },
             }
         }

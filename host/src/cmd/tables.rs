@@ -12,8 +12,9 @@ use steady_radio::Error;
 use steady_radio::client::Client;
 use steady_radio::tables::{self, Area, Found, MIN_BATTERY_V, Survey};
 
-use super::drone::{Address, Consent, InBootloader, Progress};
+use super::drone::{Address, Consent, Progress};
 use super::gains::diff;
+use crate::interrupt::InBootloader;
 use crate::{files, gains_file};
 
 /// How a table is written.

@@ -11,7 +11,7 @@ use super::{Output, check_each};
 /// A WORLD is the name of a shipped one or the path of a TOML file, which states only what differs
 /// from its `base`.
 #[derive(Debug, Args)]
-pub struct Cmd {
+pub(crate) struct Cmd {
     #[command(subcommand)]
     verb: Verb,
 }
@@ -42,11 +42,7 @@ enum Verb {
 }
 
 impl Cmd {
-    /// Does it.
-    ///
-    /// # Errors
-    /// If a world cannot be read or is not valid, or a file cannot be written.
-    pub fn run(self) -> Result<()> {
+    pub(crate) fn run(self) -> Result<()> {
         match self.verb {
             Verb::List => {
                 for name in World::names() {
@@ -55,7 +51,7 @@ impl Cmd {
             }
             Verb::Show { world } => print!("{}", World::load(&world)?.to_toml()),
             Verb::Check { worlds } => {
-                return check_each("worlds", &worlds, |name| World::load(name).map(|world| world.name));
+                return check_each("worlds", &worlds, |name| Ok(World::load(name)?.name));
             }
             Verb::Sample { seed, output } => output.write(&World::sample(seed).to_toml())?,
         }

@@ -22,7 +22,7 @@ use steady_radio::{Uri, link};
 
 use super::stage::{Flashed, Flight, Outcome, Stage};
 use super::virtual_drone::{TRIPPED, flash_by_radio};
-use crate::cmd::drone::InBootloader;
+use crate::interrupt::InBootloader;
 use crate::files;
 use crate::fly::{Plan, Tracking};
 use crate::log::{self, Log, each_step};

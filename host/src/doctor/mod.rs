@@ -1,7 +1,4 @@
-//! `steady doctor`: is everything here that the other verbs and the builds need?
-//!
-//! `build` looks at what compiles, `flight` at what flies, with and without a drone, and `machine` at
-//! the rest.
+//! Checks of the machine: `build` what compiles, `flight` what flies, `machine` the rest.
 
 mod build;
 mod flight;
@@ -10,8 +7,6 @@ mod usb;
 
 use std::path::Path;
 
-use anyhow::{Result, bail};
-use clap::Args;
 use serde::Serialize;
 
 use crate::programs;
@@ -19,30 +14,20 @@ use crate::programs;
 /// The one command that mends most findings.
 const SETUP: &str = "cargo xtask setup";
 
-/// Check this machine: what trains, builds, flies, and talks to a drone.
-///
-/// Exits with status 1 when something required is missing; every finding comes with its fix.
-#[derive(Debug, Args)]
-pub struct Cmd {
-    /// Print the findings as JSON.
-    #[arg(long)]
-    json: bool,
-}
-
 /// One thing looked at.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct Finding {
+pub(crate) struct Finding {
     /// What was looked at.
-    pub name: &'static str,
+    pub(crate) name: &'static str,
     /// Whether it is as it should be.
-    pub ok: bool,
+    pub(crate) ok: bool,
     /// Whether `steady` itself cannot work without it; the rest only some builds or commands need.
-    pub required: bool,
+    pub(crate) required: bool,
     /// What was found.
-    pub detail: String,
+    pub(crate) detail: String,
     /// What to do about it, when it is not ok.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub fix: Option<String>,
+    pub(crate) fix: Option<String>,
 }
 
 impl Finding {
@@ -55,29 +40,8 @@ impl Finding {
     }
 }
 
-impl Cmd {
-    /// Looks at everything and prints it.
-    ///
-    /// # Errors
-    /// When something required is missing.
-    pub fn run(self) -> Result<()> {
-        let findings = examine();
-        if self.json {
-            println!("{}", serde_json::to_string_pretty(&findings)?);
-        } else {
-            print!("{}", report(&findings));
-        }
-        let missing: Vec<&str> = findings.iter().filter(|f| f.required && !f.ok).map(|f| f.name).collect();
-        if !missing.is_empty() {
-            bail!("required, but not in order: {}", missing.join(", "));
-        }
-        Ok(())
-    }
-}
-
 /// All findings on this machine.
-#[must_use]
-pub fn examine() -> Vec<Finding> {
+pub(crate) fn examine() -> Vec<Finding> {
     let usb = usb::devices(Path::new("/"));
     vec![
         build::libtorch(),
@@ -100,8 +64,7 @@ pub fn examine() -> Vec<Finding> {
 }
 
 /// The findings for people, one line each, with the fix below.
-#[must_use]
-pub fn report(findings: &[Finding]) -> String {
+pub(crate) fn report(findings: &[Finding]) -> String {
     let width = findings.iter().map(|finding| finding.name.len()).max().unwrap_or(0);
     let mut text = String::new();
     for finding in findings {

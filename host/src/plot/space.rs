@@ -35,9 +35,6 @@ pub struct Space {
 
 impl Space {
     /// Writes `stem.svg` and `stem.png`; returns the two paths.
-    ///
-    /// # Errors
-    /// If a file cannot be written.
     pub fn save(&self, stem: &Path) -> Result<[PathBuf; 2]> {
         register_font();
         let (svg, png) = (stem.with_extension("svg"), stem.with_extension("png"));

@@ -1,179 +1,164 @@
-//! What the page shows, from the folder of a loop or of a comparison.
+//! The report's data, from the folder of a loop or of a comparison.
 
+use std::collections::BTreeMap;
 use std::path::Path;
 
 use anyhow::{Context, Result, bail};
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use steady_common::GainTable;
-use steady_common::gains::{GAIN_COUNT, GAINS};
+use steady_common::gains::GAINS;
+use steady_sim::METRICS;
+use steady_sim::metrics::Metric;
 
 use super::flight::{Trace, read, round};
 use crate::cycle::compare::{self, Comparison, Contender, Row, judged_flight};
 use crate::cycle::journal::{self, Journal, Made, Origin};
 use crate::cycle::run::flight_name;
 use crate::cycle::{Loop, Outcome, Settings};
+use crate::error::usage;
 use crate::fly::Tracking;
-use crate::stats::mean_95;
+use crate::stats::Estimate;
 
 /// Eigenvalues of the skills that are shown.
-const MOST_SPECTRUM: usize = 256;
-/// Tables that a loop's page shows flights and gains of.
-const MOST_TABLES: usize = 6;
-
-/// A mean and the half-width of its 95 % interval.
-type Interval = (f64, f64);
+const MAX_SPECTRUM: usize = 256;
+/// Tables of a loop whose flights and gains are shown.
+const MAX_TABLES: usize = 6;
+/// Gain changes of an adaptation that are shown.
+const MAX_CHANGES: usize = 5;
 
 /// Everything on the page.
 #[derive(Clone, Debug, Serialize)]
 pub struct Data {
     /// `loop` or `comparison`.
-    pub kind: &'static str,
-    /// What was done.
-    pub settings: Settings,
-    /// How many seeds, and flights of each that judge.
-    pub seeds: u32,
-    /// Flights that judge a controller, for one seed.
-    pub flights: u32,
+    kind: &'static str,
+    settings: Settings,
+    seeds: u32,
+    /// Judging flights of a controller for one seed.
+    flights: u32,
     /// Version and commit of the program.
-    pub program: String,
+    program: String,
     /// Commands that give this page again.
-    pub commands: Vec<String>,
-    /// The table of results.
-    pub results: Vec<Standing>,
-    /// Learning curves.
-    pub curves: Vec<Curve>,
-    /// Flights to look at; all flew with the same random numbers.
-    pub traces: Vec<Trace>,
-    /// Gains.
-    pub gains: Gains,
-    /// The simulator stage's skills, as its run tells.
-    pub skills: Option<Skills>,
-    /// What each adaptation found.
-    pub adaptations: Vec<Adaptation>,
+    commands: Vec<String>,
+    /// Columns of the table of results.
+    metrics: Vec<Column>,
+    results: Vec<Standing>,
+    curves: Vec<Curve>,
+    /// Flights to look at; all flew with the same seed.
+    traces: Vec<Trace>,
+    /// Name and unit of each gain.
+    gains: Vec<(&'static str, &'static str)>,
+    tables: Vec<NamedTable>,
+    /// Skills of the run the loop began with, if it is still there.
+    skills: Option<SkillsSummary>,
+    adaptations: Vec<Adaptation>,
 }
 
-/// A line of the table of results.
 #[derive(Clone, Debug, Serialize)]
-pub struct Standing {
-    /// Who flew.
-    pub name: String,
+struct Column {
+    id: &'static str,
+    heading: String,
+    digits: usize,
+    larger_is_better: bool,
+}
+
+/// Estimates by [`Metric::id`], in the unit of the column's heading.
+type Estimates = BTreeMap<&'static str, Estimate>;
+
+/// A row of the table of results.
+#[derive(Clone, Debug, Serialize)]
+struct Standing {
+    name: String,
     /// Colour.
-    pub key: String,
-    /// Mean distance from the reference, cm.
-    pub tracking_error_cm: Interval,
-    /// Cumulative reward.
-    pub cumulative_reward: Interval,
-    /// Mean height error while hovering, cm.
-    pub hover_height_error_cm: Interval,
-    /// Root mean square of roll and pitch, degrees.
-    pub tilt_rms_deg: Interval,
-    /// Flights that ended badly.
-    pub crashes: usize,
-    /// All flights.
-    pub flights: usize,
-    /// What was decided, in a loop.
-    pub note: String,
+    key: String,
+    metrics: Estimates,
+    failed: usize,
+    flights: usize,
+    /// The decision, in a loop.
+    note: String,
 }
 
 /// Judging flights of a loop's tables.
 #[derive(Clone, Debug, Serialize)]
-pub struct Curve {
-    /// Method and seed.
-    pub name: String,
+struct Curve {
+    name: String,
     /// Colour.
-    pub key: String,
-    /// Seed.
-    pub seed: u64,
+    key: String,
+    seed: u64,
     /// How the loop ended.
-    pub end: String,
-    /// Tables.
-    pub points: Vec<Point>,
+    end: String,
+    points: Vec<Point>,
 }
 
-/// One table's judging flights.
 #[derive(Clone, Debug, Serialize)]
-pub struct Point {
-    /// Iteration.
-    pub iteration: u32,
-    /// Mean distance from the reference of the flights that ended well, cm; none if no flight did.
-    pub tracking_error_cm: Option<Interval>,
-    /// Cumulative reward of these.
-    pub cumulative_reward: Option<Interval>,
-    /// The table was kept.
-    pub is_kept: bool,
-    /// Why, for people.
-    pub reason: String,
+struct Point {
+    iteration: u32,
+    metrics: Estimates,
+    is_kept: bool,
+    reason: String,
 }
 
-/// Gain tables side by side.
-#[derive(Clone, Debug, Default, Serialize)]
-pub struct Gains {
-    /// Name and unit of each gain.
-    pub names: Vec<(&'static str, &'static str)>,
-    /// Tables.
-    pub tables: Vec<Table>,
-}
-
-/// One gain table.
 #[derive(Clone, Debug, Serialize)]
-pub struct Table {
-    /// Whose.
-    pub name: String,
+struct NamedTable {
+    name: String,
     /// Colour.
-    pub key: String,
-    /// Where it comes from.
-    pub provenance: String,
-    /// Values.
-    pub values: Vec<f32>,
+    key: String,
+    provenance: String,
+    values: Vec<f32>,
 }
 
-/// The simulator stage's skills.
-#[derive(Clone, Debug, Serialize)]
-pub struct Skills {
-    /// Number of features.
-    pub features: u64,
-    /// exp of the entropy of their spectrum.
-    pub effective_rank: f64,
-    /// Eigenvalues as parts of their sum, largest first.
-    pub spectrum: Vec<f64>,
-    /// Policy, task, R² of held-out returns.
-    pub fits: Vec<(String, String, f64)>,
+/// `skills.json` of a run.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+struct SkillsSummary {
+    features: u64,
+    effective_rank: f64,
+    /// Eigenvalues as fractions of their sum, largest first.
+    spectrum: Vec<f64>,
+    fits: Vec<Fit>,
 }
 
-/// What an adaptation found.
-#[derive(Clone, Debug, Serialize)]
-pub struct Adaptation {
-    /// Method, seed and iteration.
-    pub name: String,
-    /// Flights it learned from.
-    pub flights: u64,
-    /// Control steps computed again to the same bits.
-    pub replayed: u64,
-    /// Error on flights that were not fitted, with the simulator's weights.
-    pub error_simulator: Option<f64>,
-    /// The same with the fitted ones.
-    pub error_fitted: Option<f64>,
-    /// Largest correlation of a new skill with the simulator's.
-    pub correlation: Option<f64>,
-    /// The same by the penalty alone.
-    pub correlation_by_penalty: Option<f64>,
-    /// Part of the allowed step that was taken.
-    pub step: Option<f64>,
-    /// Gains that moved most: name, from, to.
-    pub moved: Vec<(String, f64, f64)>,
+#[derive(Clone, Debug, Serialize, Deserialize)]
+struct Fit {
+    policy: String,
+    task: String,
+    r2: f64,
+}
+
+/// `adapt.json` of an iteration.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+struct Adaptation {
+    #[serde(default)]
+    name: String,
+    flights: u64,
+    replayed: u64,
+    discovery: Option<Discovery>,
+    step: Option<f64>,
+    /// Changes, largest first.
+    gains: Vec<GainChange>,
+}
+
+#[derive(Clone, Debug, Serialize, Deserialize)]
+struct Discovery {
+    correlation: Option<f64>,
+    correlation_by_penalty: Option<f64>,
+}
+
+#[derive(Clone, Debug, Serialize, Deserialize)]
+struct GainChange {
+    name: String,
+    from: f64,
+    to: f64,
 }
 
 impl Data {
-    /// Of a folder.
-    ///
-    /// # Errors
-    /// If it holds neither a loop nor a comparison, or something in it cannot be read.
+    /// From a folder that holds a loop or a comparison.
     pub fn of(folder: &Path) -> Result<Self> {
         if folder.join(compare::NAME).exists() {
             of_comparison(folder, &Comparison::load(folder)?)
         } else if folder.join(journal::NAME).exists() {
             of_loop(folder, &Journal::load(folder)?)
+        } else if !folder.exists() {
+            Err(usage(format!("{}: there is no such folder", folder.display())))
         } else {
             bail!(
                 "{} holds no loop: give the folder of `steady loop`, which has a {} or a {}",
@@ -183,143 +168,163 @@ impl Data {
             )
         }
     }
+
+    fn new(kind: &'static str, folder: &Path, settings: &Settings, origin: &Origin) -> Result<Self> {
+        let nominal = NamedTable {
+            provenance: "compiled into the firmware".to_owned(),
+            ..NamedTable::new("Built-in", "built-in", 0, &GainTable::built_in())
+        };
+        let column = |m: &Metric| Column {
+            id: m.id,
+            heading: m.heading(),
+            digits: m.digits,
+            larger_is_better: m.larger_is_better,
+        };
+        Ok(Self {
+            kind,
+            settings: settings.clone(),
+            seeds: 1,
+            flights: settings.judging,
+            program: origin.program.clone(),
+            commands: commands(folder, origin),
+            metrics: METRICS.iter().map(column).collect(),
+            results: Vec::new(),
+            curves: Vec::new(),
+            traces: Vec::new(),
+            gains: GAINS.iter().map(|g| (g.name, g.unit)).collect(),
+            tables: vec![nominal],
+            skills: skills(&origin.run)?,
+            adaptations: Vec::new(),
+        })
+    }
 }
 
 fn of_comparison(folder: &Path, comparison: &Comparison) -> Result<Data> {
     let first = 1;
-    let mut traces = Vec::new();
-    let mut gains = Gains::with_nominal();
-    for contender in comparison.rows().iter().map(|r| r.contender) {
-        let flight = judged_flight(folder, first, contender, 1);
-        traces.push(Trace::load(&flight, contender.name(), contender.folder())?);
-        if let Some(table) = contender_table(folder, first, contender)? {
-            gains.tables.push(table);
-        }
+    let mut data = Data::new("comparison", folder, &comparison.settings, &comparison.origin)?;
+    (data.seeds, data.flights) = (comparison.seeds, comparison.flights);
+    for row in comparison.rows() {
+        let controller = row.contender;
+        let flight = judged_flight(folder, first, controller, 1);
+        data.traces.push(Trace::load(&flight, controller.name(), controller.folder())?);
+        data.tables.extend(controller_table(folder, first, controller)?);
+        data.results.push(Standing::of_row(&row));
     }
-    let (mut curves, mut adaptations) = (Vec::new(), Vec::new());
-    for contender in [Contender::Transfer, Contender::Steady] {
+    for controller in [Contender::Transfer, Contender::Steady] {
         for seed in 1..=u64::from(comparison.seeds) {
-            let place = Comparison::loop_folder(folder, seed, contender);
+            let place = Comparison::loop_folder(folder, seed, controller);
             if !place.join(journal::NAME).exists() {
                 continue;
             }
             let journal = Journal::load(&place)?;
-            let name = format!("{}, seed {seed}", contender.name());
-            adaptations.extend(adaptations_of(&place, &journal, &name)?);
-            curves.push(curve(&journal, name, contender.folder()));
+            let name = format!("{}, seed {seed}", controller.name());
+            data.adaptations.extend(adaptations_of(&place, &journal, &name)?);
+            data.curves.push(curve(&journal, name, controller.folder()));
         }
     }
-    Ok(Data {
-        kind: "comparison",
-        settings: comparison.settings.clone(),
-        seeds: comparison.seeds,
-        flights: comparison.flights,
-        program: comparison.origin.program.clone(),
-        commands: commands(folder, &comparison.origin),
-        results: comparison.rows().iter().map(Standing::of_row).collect(),
-        curves,
-        traces,
-        gains,
-        skills: skills(&comparison.origin.run)?,
-        adaptations,
-    })
+    Ok(data)
 }
 
 fn of_loop(folder: &Path, journal: &Journal) -> Result<Data> {
+    let mut data = Data::new("loop", folder, &journal.settings, &journal.origin)?;
     let judged: Vec<_> = journal.iterations.iter().filter_map(|i| Some((i, i.judged.as_ref()?))).collect();
     // The first, the last ones, and always the best.
     let best = journal.best().map(|(number, _)| number);
-    let shown =
-        |number: u32| number == 0 || Some(number) == best || number as usize + MOST_TABLES > judged.len() + 1;
-    let (mut traces, mut gains, mut results) = (Vec::new(), Gains::with_nominal(), Vec::new());
+    let is_shown =
+        |number: u32| number == 0 || Some(number) == best || number as usize + MAX_TABLES > judged.len() + 1;
     for (iteration, flights) in &judged {
         let number = iteration.number;
         let name = match iteration.made {
             Some(Made::Simulator) => "Simulator".to_owned(),
             _ => format!("Iteration {number}"),
         };
-        let key = if number == 0 { "simulator".to_owned() } else { number.to_string() };
-        let key = if number > 0 && Some(number) == best { "steady".to_owned() } else { key };
-        let verdict = iteration.verdict.as_ref();
-        let kept = if verdict.is_some_and(|v| v.is_kept) { "kept" } else { "rolled back" };
-        let note = format!("{kept}: {}", verdict.map_or("", |v| &v.reason));
-        results.push(Standing::of_flights(&name, &key, flights, note));
-        if shown(number) {
-            traces.push(Trace::load(&Loop::judging(folder, number).join(flight_name(1)), &name, &key)?);
-            gains.tables.push(Table::new(&name, &key, number, &Loop::table(folder, number)?));
+        let key = match number {
+            0 => "simulator".to_owned(),
+            _ if Some(number) == best => "steady".to_owned(),
+            _ => number.to_string(),
+        };
+        let decision = iteration.verdict.as_ref();
+        let kept = if decision.is_some_and(|d| d.is_kept) { "kept" } else { "rolled back" };
+        if is_shown(number) {
+            data.traces.push(Trace::load(&Loop::judging(folder, number).join(flight_name(1)), &name, &key)?);
+            data.tables.push(NamedTable::new(&name, &key, number, &Loop::table(folder, number)?));
         }
+        data.results.push(Standing {
+            name,
+            key,
+            metrics: estimates_of(flights),
+            failed: flights.iter().filter(|f| !f.is_good).count(),
+            flights: flights.len(),
+            note: format!("{kept}: {}", decision.map_or("", |d| &d.reason)),
+        });
     }
     let method = if journal.settings.transfer_only { Contender::Transfer } else { Contender::Steady };
-    Ok(Data {
-        kind: "loop",
-        settings: journal.settings.clone(),
-        seeds: 1,
-        flights: journal.settings.judging,
-        program: journal.origin.program.clone(),
-        commands: commands(folder, &journal.origin),
-        results,
-        curves: vec![curve(journal, method.name().to_owned(), method.folder())],
-        traces,
-        gains,
-        skills: skills(&journal.origin.run)?,
-        adaptations: adaptations_of(folder, journal, method.name())?,
+    data.curves.push(curve(journal, method.name().to_owned(), method.folder()));
+    data.adaptations = adaptations_of(folder, journal, method.name())?;
+    Ok(data)
+}
+
+/// Every metric that `get` knows, in the unit of the column's heading.
+fn estimates(get: impl Fn(&Metric) -> Option<Estimate>) -> Estimates {
+    let shown = |metric: &Metric| {
+        let Estimate { mean, half_width } = get(metric)?.scaled(metric.scale);
+        Some((metric.id, Estimate { mean: round(mean, 1e4), half_width: half_width.map(|h| round(h, 1e4)) }))
+    };
+    METRICS.iter().filter_map(shown).collect()
+}
+
+fn value_of(metric: &Metric, t: &Tracking) -> f64 {
+    (metric.get)(&steady_sim::FlightMetrics {
+        tracking_error_m: t.tracking_error_m,
+        cumulative_reward: t.cumulative_reward,
+        hover_height_error_m: t.hover_height_error_m,
+        tilt_rms_rad: t.tilt_rms_rad,
+        ..Default::default()
+    })
+}
+
+/// Over the flights that did not fail.
+fn estimates_of(flights: &[Outcome]) -> Estimates {
+    estimates(|metric| {
+        let good = flights.iter().filter(|f| f.is_good).filter_map(|f| f.tracking.as_ref());
+        let values: Vec<f64> = good.map(|t| value_of(metric, t)).collect();
+        (!values.is_empty()).then(|| Estimate::of(&values))
     })
 }
 
 impl Standing {
     fn of_row(row: &Row) -> Self {
-        let scaled =
-            |(mean, half): Interval, scale: f64| (round(mean * scale, 1e4), round(half * scale, 1e4));
+        let tracking = |i: fn(&(f64, f64)) -> f64| Tracking {
+            tracking_error_m: i(&row.tracking_error_m),
+            cumulative_reward: i(&row.cumulative_reward),
+            hover_height_error_m: i(&row.hover_height_error_m),
+            tilt_rms_rad: i(&row.tilt_rms_rad),
+            ..Tracking::default()
+        };
+        let (mean, half) = (tracking(|i| i.0), tracking(|i| i.1));
+        let of = |metric: &Metric| {
+            let half_width = (row.seeds_m.len() > 1).then(|| value_of(metric, &half));
+            (row.crashes < row.flights).then(|| Estimate { mean: value_of(metric, &mean), half_width })
+        };
         Self {
             name: row.name.to_owned(),
             key: row.contender.folder().to_owned(),
-            tracking_error_cm: scaled(row.tracking_error_m, 100.0),
-            cumulative_reward: scaled(row.cumulative_reward, 1.0),
-            hover_height_error_cm: scaled(row.hover_height_error_m, 100.0),
-            tilt_rms_deg: scaled(row.tilt_rms_rad, 1.0_f64.to_degrees()),
-            crashes: row.crashes,
+            metrics: estimates(of),
+            failed: row.crashes,
             flights: row.flights,
             note: String::new(),
         }
     }
-
-    fn of_flights(name: &str, key: &str, flights: &[Outcome], note: String) -> Self {
-        let mean =
-            |scale: f64, value: fn(&Tracking) -> f64| mean_of(flights, scale, value).unwrap_or_default();
-        Self {
-            name: name.to_owned(),
-            key: key.to_owned(),
-            tracking_error_cm: mean(100.0, |t| t.tracking_error_m),
-            cumulative_reward: mean(1.0, |t| t.cumulative_reward),
-            hover_height_error_cm: mean(100.0, |t| t.hover_height_error_m),
-            tilt_rms_deg: mean(1.0_f64.to_degrees(), |t| t.tilt_rms_rad),
-            crashes: flights.iter().filter(|f| !f.is_good).count(),
-            flights: flights.len(),
-            note,
-        }
-    }
-}
-
-/// Mean over the flights that ended well.
-fn mean_of(flights: &[Outcome], scale: f64, value: fn(&Tracking) -> f64) -> Option<Interval> {
-    let good: Vec<f64> = flights
-        .iter()
-        .filter(|f| f.is_good)
-        .filter_map(|f| Some(scale * value(f.tracking.as_ref()?)))
-        .collect();
-    let (mean, half) = mean_95(&good);
-    (!good.is_empty()).then(|| (round(mean, 1e4), round(half, 1e4)))
 }
 
 fn curve(journal: &Journal, name: String, key: &str) -> Curve {
     let points = journal.iterations.iter().filter_map(|i| {
-        let (flights, verdict) = (i.judged.as_ref()?, i.verdict.as_ref()?);
+        let (flights, decision) = (i.judged.as_ref()?, i.verdict.as_ref()?);
         Some(Point {
             iteration: i.number,
-            tracking_error_cm: mean_of(flights, 100.0, |t| t.tracking_error_m),
-            cumulative_reward: mean_of(flights, 1.0, |t| t.cumulative_reward),
-            is_kept: verdict.is_kept,
-            reason: verdict.reason.clone(),
+            metrics: estimates_of(flights),
+            is_kept: decision.is_kept,
+            reason: decision.reason.clone(),
         })
     });
     Curve {
@@ -331,96 +336,66 @@ fn curve(journal: &Journal, name: String, key: &str) -> Curve {
     }
 }
 
-impl Gains {
-    fn with_nominal() -> Self {
-        let nominal = GainTable::built_in();
-        let table = Table {
-            provenance: "compiled into the firmware".to_owned(),
-            ..Table::new("Built-in", "built-in", 0, &nominal)
-        };
-        Self { names: GAINS.iter().map(|g| (g.name, g.unit)).collect(), tables: vec![table] }
-    }
-}
-
-impl Table {
+impl NamedTable {
     fn new(name: &str, key: &str, iteration: u32, table: &GainTable) -> Self {
-        let values = table.gains.to_array();
-        debug_assert_eq!(values.len(), GAIN_COUNT);
         Self {
             name: name.to_owned(),
             key: key.to_owned(),
             provenance: format!("iteration {iteration}, source {:#018x}", table.source),
-            values: values.to_vec(),
+            values: table.gains.to_array().to_vec(),
         }
     }
 }
 
-/// The gains that a controller flew with, where it has any.
-fn contender_table(folder: &Path, seed: u64, contender: Contender) -> Result<Option<Table>> {
-    let (place, number) = match contender {
+/// The gains of a controller, if it has any.
+fn controller_table(folder: &Path, seed: u64, controller: Contender) -> Result<Option<NamedTable>> {
+    let (place, number) = match controller {
         Contender::Pid => return Ok(None),
         Contender::Simulator => (Comparison::loop_folder(folder, seed, Contender::Steady), 0),
         _ => {
-            let place = Comparison::loop_folder(folder, seed, contender);
+            let place = Comparison::loop_folder(folder, seed, controller);
             let best = Journal::load(&place)?.best().map_or(0, |(number, _)| number);
             (place, best)
         }
     };
     let table = Loop::table(&place, number)?;
-    Ok(Some(Table::new(contender.name(), contender.folder(), number, &table)))
+    Ok(Some(NamedTable::new(controller.name(), controller.folder(), number, &table)))
 }
 
-/// What the adaptations of a loop left; one without a file is left out.
+/// The adaptations of a loop; one without a file is left out.
 fn adaptations_of(folder: &Path, journal: &Journal, name: &str) -> Result<Vec<Adaptation>> {
     let mut found = Vec::new();
     for iteration in journal.iterations.iter().filter(|i| i.number > 0 && i.made.is_some()) {
         let path = Loop::iteration(folder, iteration.number).join("adapt").join("adapt.json");
-        if !path.exists() {
-            continue;
+        if let Some(mut adaptation) = parse::<Adaptation>(&path)? {
+            adaptation.name = format!("{name}, iteration {}", iteration.number);
+            adaptation.gains.truncate(MAX_CHANGES);
+            found.push(adaptation);
         }
-        let value: Value = serde_json::from_str(&read(&path)?)
-            .with_context(|| format!("{}: is no report of `steady adapt`", path.display()))?;
-        let moved = value["gains"].as_array().into_iter().flatten().take(5);
-        found.push(Adaptation {
-            name: format!("{name}, iteration {}", iteration.number),
-            flights: value["flights"].as_u64().unwrap_or(0),
-            replayed: value["replayed"].as_u64().unwrap_or(0),
-            error_simulator: value["error_simulator"].as_f64(),
-            error_fitted: value["error_fitted"].as_f64(),
-            correlation: value["discovery"]["correlation"].as_f64(),
-            correlation_by_penalty: value["discovery"]["correlation_by_penalty"].as_f64(),
-            step: value["step"].as_f64(),
-            moved: moved
-                .filter_map(|g| {
-                    Some((g["name"].as_str()?.to_owned(), g["from"].as_f64()?, g["to"].as_f64()?))
-                })
-                .collect(),
-        });
     }
     Ok(found)
 }
 
-/// What the run says of its skills; a run that was moved or interrupted says nothing.
-fn skills(run: &Path) -> Result<Option<Skills>> {
-    let path = run.join("skills.json");
+/// The skills of a run; one that was moved or interrupted has none.
+fn skills(run: &Path) -> Result<Option<SkillsSummary>> {
+    let mut skills: Option<SkillsSummary> = parse(&run.join("skills.json"))?;
+    if let Some(skills) = &mut skills {
+        skills.spectrum.truncate(MAX_SPECTRUM);
+    }
+    Ok(skills)
+}
+
+/// A JSON file, if it exists.
+fn parse<T: serde::de::DeserializeOwned>(path: &Path) -> Result<Option<T>> {
     if !path.exists() {
         return Ok(None);
     }
-    let value: Value = serde_json::from_str(&read(&path)?)
-        .with_context(|| format!("{}: is no summary of skills", path.display()))?;
-    let fits = value["fits"].as_array().into_iter().flatten().filter_map(|f| {
-        Some((f["policy"].as_str()?.to_owned(), f["task"].as_str()?.to_owned(), f["r2"].as_f64()?))
-    });
-    let spectrum = value["spectrum"].as_array().into_iter().flatten();
-    Ok(Some(Skills {
-        features: value["features"].as_u64().unwrap_or(0),
-        effective_rank: value["effective_rank"].as_f64().unwrap_or(0.0),
-        spectrum: spectrum.filter_map(Value::as_f64).take(MOST_SPECTRUM).collect(),
-        fits: fits.collect(),
-    }))
+    serde_json::from_str(&read(path)?)
+        .map(Some)
+        .with_context(|| format!("{}: is damaged", path.display()))
 }
 
-/// The commands that lead to this page.
+/// The commands that give this page again.
 fn commands(folder: &Path, origin: &Origin) -> Vec<String> {
     let commit = origin.program.split(' ').nth(1).unwrap_or("unknown").trim_end_matches('+');
     let mut commands = Vec::new();
@@ -436,7 +411,7 @@ fn commands(folder: &Path, origin: &Origin) -> Vec<String> {
         .flatten()
         .filter_map(|word| word.as_str().map(str::to_owned))
         .collect();
-    // A loop that trains for itself does so again.
+    // A run in the loop's own folder is trained by the loop.
     if !trained.is_empty() && !origin.run.starts_with(folder.canonicalize().unwrap_or_default()) {
         commands.push(command_line(&trained));
     }
@@ -450,7 +425,7 @@ fn command_line(words: &[String]) -> String {
     std::iter::once("steady".to_owned()).chain(rest).collect::<Vec<_>>().join(" ")
 }
 
-/// As a shell takes it.
+/// Quoted for a shell, where it has to be.
 fn quoted(word: &str) -> String {
     let plain = |c: char| c.is_ascii_alphanumeric() || "-_./=,:+@%".contains(c);
     if !word.is_empty() && word.chars().all(plain) {

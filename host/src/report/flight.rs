@@ -8,8 +8,8 @@ use serde_json::Value;
 
 use crate::cycle::real_drone::ESTIMATE;
 
-/// Longer files are not a flight's.
-const MOST_BYTES: u64 = 256 << 20;
+/// Longer files are refused.
+const MAX_BYTES: u64 = 256 << 20;
 /// Points a second that the page shows.
 const RATE_HZ: f64 = 25.0;
 /// Shown before the reference begins and after it ends, s.
@@ -19,61 +19,58 @@ const FULL_PWM: f64 = 65535.0;
 
 /// A flight as the page shows it.
 #[derive(Clone, Debug, Default, Serialize)]
-pub struct Trace {
+pub(super) struct Trace {
     /// Who flew.
-    pub name: String,
+    pub(super) name: String,
     /// Colour by its meaning: pid, simulator, transfer, steady, or a number.
-    pub key: String,
+    pub(super) key: String,
     /// Time since the reference began, s.
-    pub time_s: Vec<f64>,
+    pub(super) time_s: Vec<f64>,
     /// Position, m.
-    pub position_m: [Vec<f64>; 3],
+    pub(super) position_m: [Vec<f64>; 3],
     /// Roll, pitch and yaw, degrees.
-    pub attitude_deg: [Vec<f64>; 3],
+    pub(super) attitude_deg: [Vec<f64>; 3],
     /// Motor commands, percent of full power.
-    pub motors_percent: [Vec<f64>; 4],
+    pub(super) motors_percent: [Vec<f64>; 4],
     /// Where the drone should be, m; where there is nothing to follow, nothing.
-    pub reference_m: [Vec<Option<f64>>; 3],
+    pub(super) reference_m: [Vec<Option<f64>>; 3],
     /// How the drone did.
-    pub health: Health,
+    pub(super) health: Health,
 }
 
 /// How a drone did in a flight.
 #[derive(Clone, Debug, Default, Serialize)]
-pub struct Health {
+pub(super) struct Health {
     /// Part of the time that the processor was not asleep.
-    pub cpu_load: Option<f64>,
+    pub(super) cpu_load: Option<f64>,
     /// Control steps in the log.
-    pub log_records: u64,
+    pub(super) log_records: u64,
     /// Control steps missing in it.
-    pub log_lost: u64,
+    pub(super) log_lost: u64,
     /// Voltage at the start and the lowest in flight, V.
-    pub battery_v: Option<[f64; 2]>,
+    pub(super) battery_v: Option<[f64; 2]>,
     /// Shortest time left when the watchdog was fed, ms.
-    pub watchdog_margin_ms: Option<f64>,
+    pub(super) watchdog_margin_ms: Option<f64>,
     /// Radio packets that were sent, and that were not acknowledged.
-    pub radio_packets: [u64; 2],
+    pub(super) radio_packets: [u64; 2],
     /// Resets of the processor.
-    pub resets: usize,
+    pub(super) resets: usize,
     /// Mean motor commands while there was something to follow, percent of full power.
-    pub motors_percent: [f64; 4],
+    pub(super) motors_percent: [f64; 4],
 }
 
 impl Trace {
     /// Reads a flight's folder.
-    ///
-    /// # Errors
-    /// If a file is missing or damaged.
-    pub fn load(folder: &Path, name: &str, key: &str) -> Result<Self> {
+    pub(super) fn load(folder: &Path, name: &str, key: &str) -> Result<Self> {
         // A real drone's flight is known by its own estimate only.
         let files = ["truth.csv", ESTIMATE].map(|file| folder.join(file));
         let path = files.iter().find(|file| file.exists()).unwrap_or(&files[0]);
         let mut trace = Self { name: name.to_owned(), key: key.to_owned(), ..Self::default() };
-        trace.read(path).with_context(|| format!("{}: is no record of a flight", path.display()))?;
+        trace.read(path).with_context(|| format!("{}: is not a record of a flight", path.display()))?;
         let path = folder.join("summary.json");
         let text = read(&path)?;
         let summary: Value =
-            serde_json::from_str(&text).with_context(|| format!("{}: is no summary", path.display()))?;
+            serde_json::from_str(&text).with_context(|| format!("{}: is not a summary", path.display()))?;
         trace.health.take(&summary);
         Ok(trace)
     }
@@ -99,8 +96,8 @@ impl Trace {
             let number = |at: usize| -> Result<f64> {
                 let text = record.get(at).unwrap_or_default();
                 let value: f64 =
-                    text.parse().with_context(|| format!("line {line}: `{text}` is no number"))?;
-                ensure!(value.is_finite(), "line {line}: `{text}` is no number");
+                    text.parse().with_context(|| format!("line {line}: `{text}` is not a number"))?;
+                ensure!(value.is_finite(), "line {line}: `{text}` is not a number");
                 Ok(value)
             };
             let three =
@@ -180,7 +177,7 @@ impl Health {
 pub(super) fn read(path: &Path) -> Result<String> {
     let read = || -> Result<String> {
         let length = std::fs::metadata(path)?.len();
-        ensure!(length <= MOST_BYTES, "{length} bytes are too many");
+        ensure!(length <= MAX_BYTES, "{length} bytes are too many");
         Ok(std::fs::read_to_string(path)?)
     };
     read().with_context(|| format!("{}: cannot be read", path.display()))

@@ -18,9 +18,6 @@ const STYLE: &str = include_str!("page.css");
 const SCRIPT: &str = include_str!("page.js");
 
 /// The page of a folder.
-///
-/// # Errors
-/// If the folder holds neither a loop nor a comparison, or something in it cannot be read.
 pub fn page(folder: &Path) -> Result<String> {
     let data = Data::of(folder)?;
     // Only inside strings can these be in JSON, and there they may be written so.

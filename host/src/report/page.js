@@ -195,33 +195,35 @@
     ? data.results.find((r) => r.key === "steady")
     : data.results.find((r) => r.key === "steady") || simulator;
   const card = (value, text) => { const box = add($("cards"), "div", undefined, "card"); add(box, "b", value); add(box, "span", text); };
-  if (simulator && winner) {
-    const [before, after] = [simulator.tracking_error_cm[0], winner.tracking_error_cm[0]];
+  if (simulator?.metrics.tracking_error_m && winner?.metrics.tracking_error_m) {
+    const [before, after] = [simulator, winner].map((r) => r.metrics.tracking_error_m.mean);
     card(`${fixed(before, 1)} cm`, "tracking error with the simulator's gains");
     card(`${fixed(after, 1)} cm`, `with ${winner === simulator ? "the best table" : winner.name}`);
     const part = 100 * (1 - after / before);
     card(`${part >= 0 ? "−" : "+"}${fixed(Math.abs(part), 0)} %`, "change of the tracking error");
   }
-  const all = data.results.reduce((n, r) => n + r.flights, 0), bad = data.results.reduce((n, r) => n + r.crashes, 0);
-  card(`${bad} of ${all}`, "judging flights ended badly");
+  const all = data.results.reduce((n, r) => n + r.flights, 0), failed = data.results.reduce((n, r) => n + r.failed, 0);
+  card(`${failed} of ${all}`, "judging flights failed");
   $("results-note").textContent = comparison
-    ? `Means over ${count(data.seeds, "seed")} of ${count(data.flights, "judging flight")} each, with 95 % intervals over seeds. Flights that ended badly count in the last column only.`
+    ? `Means over ${count(data.seeds, "seed")} of ${count(data.flights, "judging flight")} each, with 95 % intervals over seeds. Failed flights count in the last column only.`
     : `Means over ${data.flights} judging flights of every table, with 95 % intervals over flights.`;
   {
-    const body = head($("results"), ["controller", "tracking error (cm)", "cumulative reward", "hover height error (cm)", "roll/pitch RMS (deg)", "ended badly"].concat(comparison ? [] : ["verdict"]), comparison ? [] : [6]);
-    const columns = [["tracking_error_cm", 2, 1], ["cumulative_reward", 0, -1], ["hover_height_error_cm", 2, 1], ["tilt_rms_deg", 2, 1]];
-    const good = data.results.filter((r) => r.crashes < r.flights);
-    const best = columns.map(([c, , sign]) => Math.min(...good.map((r) => sign * r[c][0])));
+    const headings = ["controller", ...data.metrics.map((m) => m.heading), "failed"].concat(comparison ? [] : ["decision"]);
+    const body = head($("results"), headings, comparison ? [] : [headings.length - 1]);
+    const best = data.metrics.map((m) => {
+      const means = data.results.flatMap((r) => r.metrics[m.id]?.mean ?? []);
+      return m.larger_is_better ? Math.max(...means) : Math.min(...means);
+    });
     for (const r of data.results) {
       const row = add(body, "tr");
       named(add(row, "td"), r.name, r.key);
-      columns.forEach(([c, digits, sign], i) => {
-        const cell = add(row, "td");
-        if (r.crashes >= r.flights) { cell.textContent = "–"; return; }
-        add(cell, "span", fixed(r[c][0], digits), sign * r[c][0] === best[i] ? "best" : "");
-        add(cell, "span", ` ± ${fixed(r[c][1], digits)}`, "half");
+      data.metrics.forEach((m, i) => {
+        const cell = add(row, "td"), e = r.metrics[m.id];
+        if (!e) { cell.textContent = "–"; return; }
+        add(cell, "span", fixed(e.mean, m.digits), e.mean === best[i] ? "best" : "");
+        if ("half_width" in e) add(cell, "span", ` ± ${fixed(e.half_width, m.digits)}`, "half");
       });
-      add(row, "td", `${r.crashes} of ${r.flights}`);
+      add(row, "td", `${r.failed} of ${r.flights}`);
       if (!comparison) add(row, "td", r.note, "text");
     }
   }
@@ -421,11 +423,11 @@
       series: () => data.curves.map((c, n) => {
         const spread = data.curves.length > 1 ? (n / (data.curves.length - 1) - 0.5) * 0.16 : 0;
         const points = c.points;
-        const part = (sign) => points.map((p) => (p[field] ? p[field][0] + sign * p[field][1] : NaN));
+        const part = (sign) => points.map((p) => { const e = p.metrics[field]; return e ? e.mean + sign * (e.half_width ?? 0) : NaN; });
         return { name: c.name, colour: colour(c.key), alpha: 0.85, x: points.map((p) => p.iteration + spread), y: part(0), low: part(-1), high: part(1), marks: points.map((p) => p.is_kept) };
       }),
     });
-  curve("curve-error", "tracking_error_cm", "cm", 2);
+  curve("curve-error", "tracking_error_m", "cm", 2);
   curve("curve-reward", "cumulative_reward", "reward", 0);
   {
     const body = head($("verdicts"), ["loop", "iteration", "tracking error (cm)", "decision"], [3]);
@@ -434,7 +436,8 @@
         const row = add(body, "tr");
         named(add(row, "td"), c.name, c.key);
         add(row, "td", String(p.iteration));
-        add(row, "td", p.tracking_error_cm ? `${fixed(p.tracking_error_cm[0], 2)} ± ${fixed(p.tracking_error_cm[1], 2)}` : "–");
+        const e = p.metrics.tracking_error_m;
+        add(row, "td", e ? fixed(e.mean, 2) + ("half_width" in e ? ` ± ${fixed(e.half_width, 2)}` : "") : "–");
         const ended = i + 1 === c.points.length ? `; ended: ${c.end}` : "";
         add(row, "td", `${p.is_kept ? "kept" : "rolled back"}: ${p.reason}${ended}`, "text");
       });
@@ -443,13 +446,13 @@
 
   // Gains.
   {
-    const tables = data.gains.tables, nominal = tables[0];
+    const tables = data.tables, nominal = tables[0];
     const head1 = add(add($("gains"), "thead"), "tr");
     add(head1, "th", "gain"); add(head1, "th", "unit", "text");
     for (const t of tables) { const cell = add(head1, "th", t.name); cell.title = t.provenance; }
     const body = add($("gains"), "tbody");
     const most = Math.max(0.1, ...tables.flatMap((t) => t.values.map((v, i) => Math.abs(Math.log(v / nominal.values[i])) || 0)));
-    data.gains.names.forEach(([name, unit], i) => {
+    data.gains.forEach(([name, unit], i) => {
       const row = add(body, "tr");
       add(row, "td", name); add(row, "td", unit, "text");
       for (const t of tables) {
@@ -477,11 +480,11 @@
       xLabel: "feature", yLabel: "part of E[φφᵀ]", yText: (y) => `1e${Math.round(y)}`, value: (v) => (10 ** v).toExponential(1), whole: true,
       series: () => [{ name: "eigenvalue", colour: css("--transfer"), x: s.spectrum.map((_, i) => i + 1), y: s.spectrum.map((v) => Math.log10(Math.max(v, 1e-12))) }],
     });
-    const names = s.fits.map(([policy, task]) => `${policy}, ${task}`);
+    const names = s.fits.map((f) => `${f.policy}, ${f.task}`);
     board($("fits"), (g, width, height) => {
       const step = (height - 8) / Math.max(1, names.length), left = Math.min(200, width * 0.45);
       g.font = FONT; g.textBaseline = "middle";
-      s.fits.forEach(([, , r2], i) => {
+      s.fits.forEach(({ r2 }, i) => {
         const y = 4 + (i + 0.5) * step, full = width - left - 52;
         g.textAlign = "right"; g.fillStyle = css("--muted"); g.fillText(names[i], left - 10, y);
         g.fillStyle = css("--soft"); g.fillRect(left, y - 6, full, 12);
@@ -494,20 +497,18 @@
     for (const id of ["spectrum", "fits"]) $(id).parentElement.remove();
   }
   if (data.adaptations.length) {
-    const names = ["adaptation", "flights", "steps replayed", "TD error, before → fitted", "correlation, penalty → projected", "step", "moved most"];
-    const body = head($("adaptations"), names, [6]);
+    const names = ["adaptation", "flights", "steps replayed", "correlation, penalty → projected", "step", "moved most"];
+    const body = head($("adaptations"), names, [5]);
     const small = (v) => (v === null ? "–" : v.toExponential(1));
-    const pair = (a, b, text) => (a === null && b === null ? "–" : `${text(a)} → ${text(b)}`);
     for (const a of data.adaptations) {
       const row = add(body, "tr");
       add(row, "td", a.name);
       add(row, "td", String(a.flights));
       add(row, "td", String(a.replayed));
-      add(row, "td", pair(a.error_simulator, a.error_fitted, (v) => fixed(v, 3)));
-      add(row, "td", pair(a.correlation_by_penalty, a.correlation, small));
+      add(row, "td", a.discovery ? `${small(a.discovery.correlation_by_penalty)} → ${small(a.discovery.correlation)}` : "–");
       add(row, "td", a.step === null ? "–" : `${fixed(100 * a.step, 0)} %`);
-      const moved = ([name, from, to]) => `${name} ${to >= from ? "+" : "−"}${fixed(100 * Math.abs(to / from - 1), 0)} %`;
-      add(row, "td", a.moved.slice(0, 2).map(moved).join(", "), "text");
+      const moved = ({ name, from, to }) => `${name} ${to >= from ? "+" : "−"}${fixed(100 * Math.abs(to / from - 1), 0)} %`;
+      add(row, "td", a.gains.slice(0, 2).map(moved).join(", "), "text");
     }
   } else $("adaptations-box").remove();
 

@@ -8,7 +8,7 @@ use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io::{Read, Seek, SeekFrom};
 use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
-use std::process::{Command, ExitStatus};
+use std::process::Command;
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
 use anyhow::{Context, Result};
@@ -24,50 +24,48 @@ const STAMP: &str = "stamp.json";
 /// Held while it runs.
 const LOCK: &str = "lock";
 /// Its standard output.
-pub const STDOUT: &str = "stdout";
+pub(crate) const STDOUT: &str = "stdout";
 /// Its standard error.
-pub const STDERR: &str = "stderr";
+pub(crate) const STDERR: &str = "stderr";
 /// A log's end is looked for in so many of its last bytes.
 const TAIL_BYTES: u64 = 8192;
 
 /// What to run, and where.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Spec {
+pub(crate) struct Spec {
     /// The cell.
-    pub cell: Cell,
+    pub(crate) cell: Cell,
     /// The folder that the command's relative paths begin at.
-    pub start_in: PathBuf,
+    pub(crate) start_in: PathBuf,
 }
 
 /// How a cell ended.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Stamp {
+pub(crate) struct Stamp {
     /// The arguments it had.
-    pub args: Vec<String>,
+    pub(crate) args: Vec<String>,
     /// Its exit status; none when a signal ended it.
-    pub exit_code: Option<i32>,
+    pub(crate) exit_code: Option<i32>,
     /// The signal that ended it.
-    pub signal: Option<i32>,
+    pub(crate) signal: Option<i32>,
     /// How long it took, s.
-    pub seconds: f64,
+    pub(crate) seconds: f64,
     /// When it ended, in seconds since 1970.
-    pub ended_unix_s: u64,
+    pub(crate) ended_unix_s: u64,
     /// The program's version.
-    pub version: String,
+    pub(crate) version: String,
     /// The commit it was built from.
-    pub commit: String,
+    pub(crate) commit: String,
 }
 
 impl Stamp {
     /// True when the command did what it should.
-    #[must_use]
-    pub fn succeeded(&self) -> bool {
+    pub(crate) fn succeeded(&self) -> bool {
         self.exit_code == Some(0)
     }
 
     /// `exit status 1` or `signal 9`.
-    #[must_use]
-    pub fn ending(&self) -> String {
+    pub(crate) fn ending(&self) -> String {
         match (self.exit_code, self.signal) {
             (Some(code), _) => format!("exit status {code}"),
             (None, Some(signal)) => format!("signal {signal}"),
@@ -77,35 +75,27 @@ impl Stamp {
 }
 
 /// The stamp of a cell that has ended; none when it has not, or when another command was run there.
-#[must_use]
-pub fn stamp(folder: &Path, cell: &Cell) -> Option<Stamp> {
+pub(crate) fn stamp(folder: &Path, cell: &Cell) -> Option<Stamp> {
     let stamp: Stamp = serde_json::from_slice(&fs::read(folder.join(STAMP)).ok()?).ok()?;
     (stamp.args == cell.args).then_some(stamp)
 }
 
 /// True when the cell's work is done.
-#[must_use]
-pub fn is_done(folder: &Path, cell: &Cell) -> bool {
+pub(crate) fn is_done(folder: &Path, cell: &Cell) -> bool {
     stamp(folder, cell).is_some_and(|stamp| stamp.succeeded())
 }
 
 /// Makes the cell's folder and writes down what is to be run there.
-///
-/// # Errors
-/// If the folder cannot be written.
-pub fn prepare(folder: &Path, spec: &Spec) -> Result<()> {
-    fs::create_dir_all(folder).with_context(|| format!("{}: cannot be made", folder.display()))?;
+pub(crate) fn prepare(folder: &Path, spec: &Spec) -> Result<()> {
+    files::make_folder(folder)?;
     files::write(&folder.join(SPEC), &serde_json::to_vec_pretty(spec)?)
 }
 
 /// Runs the cell that was prepared in a folder, with `program` as `steady`; one that is done is left alone.
-///
-/// # Errors
-/// If a file cannot be read or written, or the program cannot be started. A command that fails is a stamp.
-pub fn run(folder: &Path, program: &Path) -> Result<Stamp> {
+pub(crate) fn run(folder: &Path, program: &Path) -> Result<Stamp> {
     let spec = folder.join(SPEC);
     let text = fs::read(&spec)
-        .with_context(|| format!("{} is no cell of a sweep: it has no {SPEC}", folder.display()))?;
+        .with_context(|| format!("{} is not a cell of a sweep: it has no {SPEC}", folder.display()))?;
     let Spec { cell, start_in } =
         serde_json::from_slice(&text).with_context(|| format!("{}: is damaged", spec.display()))?;
     let lock = lock(folder)?;
@@ -137,21 +127,17 @@ pub fn run(folder: &Path, program: &Path) -> Result<Stamp> {
         .stderr(file(STDERR)?)
         .status()
         .with_context(|| format!("{} cannot be started in {}", program.display(), start_in.display()))?;
-    let stamp = stamped(cell.args, status, started);
-    files::write(&folder.join(STAMP), &serde_json::to_vec_pretty(&stamp)?)?;
-    Ok(stamp)
-}
-
-fn stamped(args: Vec<String>, status: ExitStatus, started: Instant) -> Stamp {
-    Stamp {
-        args,
+    let stamp = Stamp {
+        args: cell.args,
         exit_code: status.code(),
         signal: status.signal(),
         seconds: started.elapsed().as_secs_f64(),
         ended_unix_s: SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |d| d.as_secs()),
         version: provenance::VERSION.to_owned(),
         commit: provenance::COMMIT.to_owned(),
-    }
+    };
+    files::write(&folder.join(STAMP), &serde_json::to_vec_pretty(&stamp)?)?;
+    Ok(stamp)
 }
 
 /// Waits for whoever runs this cell already.
@@ -223,8 +209,7 @@ fn remove(path: &Path) -> Result<()> {
 }
 
 /// The last line of a cell's log that says something: of its standard error, else of its standard output.
-#[must_use]
-pub fn last_line(folder: &Path) -> Option<String> {
+pub(crate) fn last_line(folder: &Path) -> Option<String> {
     [STDERR, STDOUT].iter().find_map(|name| {
         let mut file = File::open(folder.join(name)).ok()?;
         let length = file.metadata().ok()?.len();
@@ -290,7 +275,7 @@ mod tests {
         assert_eq!(stamp(f, &cell), None);
         assert!(!is_done(f, &cell));
         let error = run(&f.join("nowhere"), Path::new("/bin/sh")).unwrap_err();
-        assert!(error.to_string().contains("no cell"), "{error}");
+        assert!(error.to_string().contains("not a cell"), "{error}");
     }
 
     #[test]

@@ -1,90 +1,85 @@
 //! The results of a sweep's cells as one table: means and 95 % intervals over the seeds.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::fmt::Write as _;
-use std::fs;
 use std::path::Path;
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result};
 use serde::Serialize;
-use serde_json::Value;
+use serde_json::Value as Json;
 use steady_sim::suggest::did_you_mean;
 
 use super::cell::{STDOUT, Stamp};
 use super::plan::{Cell, Plan};
-use crate::{files, stats};
+use crate::error::usage;
+use crate::files;
+use crate::out::Table as Markdown;
+use crate::stats::Estimate;
 
 /// The axis that means and intervals are taken over.
 const SEED: &str = "seed";
 
 /// What one cell came to: its numbers by name.
-pub type Numbers = BTreeMap<String, f64>;
+pub(crate) type Numbers = BTreeMap<String, f64>;
 
 /// The table of a sweep.
 #[derive(Clone, Debug, Serialize)]
-pub struct Table {
+pub(crate) struct Table {
     /// Axes, without the seed.
-    pub axes: Vec<String>,
+    pub(crate) axes: Vec<String>,
     /// What was measured, in the columns' order.
-    pub metrics: Vec<String>,
+    pub(crate) metrics: Vec<String>,
     /// One row for every combination of the axes' values.
-    pub rows: Vec<Row>,
+    pub(crate) rows: Vec<Row>,
     /// The commits whose program made the results; more than one are not comparable without a look.
-    pub commits: BTreeSet<String>,
+    pub(crate) commits: BTreeSet<String>,
 }
 
 /// All seeds of one combination.
 #[derive(Clone, Debug, Serialize)]
-pub struct Row {
+pub(crate) struct Row {
     /// The axes' values.
-    pub settings: BTreeMap<String, String>,
+    pub(crate) settings: BTreeMap<String, String>,
     /// Cells that are done.
-    pub cells: usize,
+    pub(crate) cells: usize,
     /// By metric.
-    pub values: BTreeMap<String, Estimate>,
+    pub(crate) values: BTreeMap<String, Value>,
 }
 
 /// A mean over seeds.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
-pub struct Estimate {
-    /// The mean.
-    pub mean: f64,
-    /// Half the width of its 95 % interval; none for a single value.
-    pub half_width_95: Option<f64>,
-    /// Values it is taken over.
-    pub n: usize,
+#[derive(Clone, Copy, Debug, Serialize)]
+pub(crate) struct Value {
+    #[serde(flatten)]
+    estimate: Estimate,
+    /// Number of seeds.
+    n: usize,
 }
 
 /// The numbers of a cell that is done.
-///
-/// # Errors
-/// If there should be results, and they cannot be read.
-pub fn read(folder: &Path, cell: &Cell, plan: &Plan) -> Result<Numbers> {
+pub(crate) fn read(folder: &Path, cell: &Cell, plan: &Plan) -> Result<Numbers> {
     let wanted = plan.result.is_some() || cell.args.iter().any(|arg| arg == "--json");
     if !wanted {
         return Ok(Numbers::new());
     }
     let path = plan.result.as_ref().map_or_else(|| folder.join(STDOUT), |result| folder.join(result));
-    let text = fs::read(&path).with_context(|| format!("{}: cannot be read", path.display()))?;
-    let value: Value =
-        serde_json::from_slice(&text).with_context(|| format!("{}: is not JSON", path.display()))?;
+    let value: Json =
+        serde_json::from_str(&files::read_text(&path)?).with_context(|| format!("{}: is not JSON", path.display()))?;
     let mut numbers = Numbers::new();
     flatten("", &value, &mut numbers);
     numbers.retain(|name, _| !cell.settings.contains_key(name));
     Ok(numbers)
 }
 
-/// Every number of a document by its dotted path. The elements of a list are told apart by their texts, if
-/// these differ, else by their place; a single one needs no name.
-fn flatten(path: &str, value: &Value, into: &mut Numbers) {
+/// Every number of a document by its dotted path. Elements of a list are named by their texts, if these
+/// differ, else by their index; a single one needs no name.
+fn flatten(path: &str, value: &Json, into: &mut Numbers) {
     let inside = |name: &str| if path.is_empty() { name.to_owned() } else { format!("{path}.{name}") };
     match value {
-        Value::Number(number) => {
+        Json::Number(number) => {
             into.extend(number.as_f64().map(|number| (path.to_owned(), number)));
         }
-        Value::Object(fields) => fields.iter().for_each(|(name, value)| flatten(&inside(name), value, into)),
-        Value::Array(elements) if elements.len() == 1 => flatten(path, &elements[0], into),
-        Value::Array(elements) => {
+        Json::Object(fields) => fields.iter().for_each(|(name, value)| flatten(&inside(name), value, into)),
+        Json::Array(elements) if elements.len() == 1 => flatten(path, &elements[0], into),
+        Json::Array(elements) => {
             let texts: Vec<String> = elements.iter().map(texts).collect();
             let differ = texts.iter().collect::<BTreeSet<_>>().len() == texts.len();
             for (index, (element, texts)) in elements.iter().zip(&texts).enumerate() {
@@ -92,25 +87,22 @@ fn flatten(path: &str, value: &Value, into: &mut Numbers) {
                 flatten(&inside(&name), element, into);
             }
         }
-        Value::Null | Value::Bool(_) | Value::String(_) => {}
+        Json::Null | Json::Bool(_) | Json::String(_) => {}
     }
 }
 
-fn texts(value: &Value) -> String {
+fn texts(value: &Json) -> String {
     let fields = value.as_object().into_iter().flat_map(|fields| fields.values());
-    fields.filter_map(Value::as_str).collect::<Vec<_>>().join("/")
+    fields.filter_map(Json::as_str).collect::<Vec<_>>().join("/")
 }
 
 impl Table {
     /// Puts together what was found.
-    ///
-    /// # Errors
-    /// If the sweep asks for a metric that no cell has; the nearest is suggested.
-    pub fn new(plan: &Plan, found: &[(&Cell, Stamp, Numbers)]) -> Result<Self> {
+    pub(crate) fn new(plan: &Plan, found: &[(&Cell, Stamp, Numbers)]) -> Result<Self> {
         let known: BTreeSet<&String> = found.iter().flat_map(|(_, _, numbers)| numbers.keys()).collect();
         for metric in &plan.metrics {
             if !found.is_empty() && !known.contains(metric) {
-                bail!("metrics: no cell has `{metric}`{}", did_you_mean(metric, known.into_iter()));
+                return Err(usage(format!("metrics: no cell has `{metric}`{}", did_you_mean(metric, known))));
             }
         }
         let metrics =
@@ -128,7 +120,8 @@ impl Table {
                 let values = metrics.iter().filter_map(|metric| {
                     let values: Vec<f64> =
                         of_row.iter().filter_map(|numbers| numbers.get(metric)).copied().collect();
-                    Some((metric.clone(), Estimate::of(&values)?))
+                    let value = Value { estimate: Estimate::of(&values), n: values.len() };
+                    (!values.is_empty()).then_some((metric.clone(), value))
                 });
                 rows.push(Row { cells: of_row.len(), values: values.collect(), settings });
             }
@@ -138,79 +131,49 @@ impl Table {
     }
 
     /// Writes `table.md`, `table.csv`, `table.json`.
-    ///
-    /// # Errors
-    /// If a file cannot be written.
-    pub fn save(&self, folder: &Path) -> Result<()> {
+    pub(crate) fn save(&self, folder: &Path) -> Result<()> {
         files::write(&folder.join("table.md"), self.markdown().as_bytes())?;
         files::write(&folder.join("table.json"), &serde_json::to_vec_pretty(self)?)?;
         files::write(&folder.join("table.csv"), &self.csv()?)
     }
 
-    /// The table for people.
-    #[must_use]
-    pub fn markdown(&self) -> String {
+    pub(crate) fn markdown(&self) -> String {
         let headings = self.axes.iter().map(String::as_str).chain(["cells"]);
-        let mut lines: Vec<Vec<String>> =
-            vec![headings.chain(self.metrics.iter().map(String::as_str)).map(str::to_owned).collect()];
+        let mut table = Markdown::new(headings.chain(self.metrics.iter().map(String::as_str)));
         for row in &self.rows {
-            let settings = self.axes.iter().map(|axis| row.settings.get(axis).cloned().unwrap_or_default());
-            let values = self.metrics.iter().map(|metric| match row.values.get(metric) {
-                Some(estimate) => estimate.to_string(),
-                None => "–".to_owned(),
+            let values = self.metrics.iter().map(|metric| {
+                row.values.get(metric).map_or_else(|| "–".to_owned(), |v| v.estimate.to_string())
             });
-            lines.push(settings.chain([row.cells.to_string()]).chain(values).collect());
+            table.row(self.settings(row).chain([row.cells.to_string()]).chain(values));
         }
-        let width = |column: usize| {
-            let cells = lines.iter().filter_map(|line| line.get(column));
-            cells.map(|cell| cell.chars().count()).max().unwrap_or(0).max(3)
-        };
-        let widths: Vec<usize> = (0..lines.first().map_or(0, Vec::len)).map(width).collect();
-        let mut text = String::new();
-        for (number, line) in lines.iter().enumerate() {
-            for (column, (cell, width)) in line.iter().zip(&widths).enumerate() {
-                let _ = match column < self.axes.len() {
-                    true => write!(text, "| {cell:<width$} "),
-                    false => write!(text, "| {cell:>width$} "),
-                };
-            }
-            text.push_str("|\n");
-            if number == 0 {
-                for (column, width) in widths.iter().enumerate() {
-                    let end = if column < self.axes.len() { '-' } else { ':' };
-                    let _ = write!(text, "|{:-<1$}{end}", "", width + 1);
-                }
-                text.push_str("|\n");
-            }
-        }
-        text
+        table.to_string()
+    }
+
+    /// The values of the axes in a row.
+    fn settings<'a>(&'a self, row: &'a Row) -> impl Iterator<Item = String> + 'a {
+        self.axes.iter().map(|axis| row.settings.get(axis).cloned().unwrap_or_default())
     }
 
     fn csv(&self) -> Result<Vec<u8>> {
         let mut writer = csv::Writer::from_writer(Vec::new());
         let columns =
-            self.metrics.iter().flat_map(|m| ["mean", "half_width_95", "n"].map(|c| format!("{m}.{c}")));
+            self.metrics.iter().flat_map(|m| ["mean", "half_width", "n"].map(|c| format!("{m}.{c}")));
         writer.write_record(self.axes.iter().cloned().chain(["cells".to_owned()]).chain(columns))?;
         for row in &self.rows {
-            let settings = self.axes.iter().map(|axis| row.settings.get(axis).cloned().unwrap_or_default());
             let values = self.metrics.iter().flat_map(|metric| match row.values.get(metric) {
-                Some(Estimate { mean, half_width_95, n }) => {
-                    let half = half_width_95.map_or_else(String::new, |half| half.to_string());
-                    [mean.to_string(), half, n.to_string()]
+                Some(Value { estimate: Estimate { mean, half_width }, n }) => {
+                    [mean.to_string(), half_width.map_or_else(String::new, |h| h.to_string()), n.to_string()]
                 }
                 None => [String::new(), String::new(), "0".to_owned()],
             });
-            writer.write_record(settings.chain([row.cells.to_string()]).chain(values))?;
+            writer.write_record(self.settings(row).chain([row.cells.to_string()]).chain(values))?;
         }
         Ok(writer.into_inner()?)
     }
 }
 
 /// Writes `cells.csv`: one row for every cell that is done, with everything it measured.
-///
-/// # Errors
-/// If the file cannot be written.
-pub fn save_cells(folder: &Path, plan: &Plan, found: &[(&Cell, Stamp, Numbers)]) -> Result<()> {
+pub(crate) fn save_cells(folder: &Path, plan: &Plan, found: &[(&Cell, Stamp, Numbers)]) -> Result<()> {
     let names: BTreeSet<&String> = found.iter().flat_map(|(_, _, numbers)| numbers.keys()).collect();
     let mut writer = csv::Writer::from_writer(Vec::new());
     let fixed = ["cell", "seconds", "commit"];
@@ -229,39 +192,10 @@ fn without_seed(cell: &Cell) -> BTreeMap<String, String> {
     cell.settings.iter().filter(|(axis, _)| *axis != SEED).map(|(a, v)| (a.clone(), v.clone())).collect()
 }
 
-impl Estimate {
-    fn of(values: &[f64]) -> Option<Self> {
-        let (mean, half) = stats::mean_95(values);
-        (!values.is_empty()).then(|| Self {
-            mean,
-            half_width_95: (values.len() > 1).then_some(half),
-            n: values.len(),
-        })
-    }
-}
-
-impl std::fmt::Display for Estimate {
-    /// The interval with two digits that count and the mean with as many decimals.
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let digits = |value: f64, wanted: i32| {
-            if value == 0.0 || !value.is_finite() {
-                return 3;
-            }
-            (wanted - 1 - value.abs().log10().floor() as i32).clamp(0, 9) as usize
-        };
-        match self.half_width_95 {
-            Some(half) if half > 0.0 => {
-                let decimals = digits(half, 2);
-                write!(f, "{:.decimals$} ± {half:.decimals$}", self.mean)
-            }
-            Some(_) => write!(f, "{:.*} ± 0", digits(self.mean, 4), self.mean),
-            None => write!(f, "{:.*}", digits(self.mean, 4), self.mean),
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
+    use std::fs;
+
     use super::*;
 
     fn numbers(json: &str) -> Vec<(String, f64)> {
@@ -284,16 +218,6 @@ mod tests {
             numbers("[[3, 4], [5]]"),
             [("0.0".to_owned(), 3.0), ("0.1".to_owned(), 4.0), ("1".to_owned(), 5.0)]
         );
-    }
-
-    #[test]
-    fn figures_have_the_digits_that_count() {
-        let shown = |values: &[f64]| Estimate::of(values).unwrap().to_string();
-        assert_eq!(shown(&[1234.5]), "1234");
-        assert_eq!(shown(&[0.012_345]), "0.01235");
-        assert_eq!(shown(&[1.0, 1.0]), "1.000 ± 0");
-        assert_eq!(shown(&[10.0, 11.0, 12.0]), "11.0 ± 2.5");
-        assert_eq!(Estimate::of(&[]), None);
     }
 
     fn sweep() -> (Plan, Vec<Numbers>) {
@@ -339,7 +263,7 @@ mod tests {
              | b     |     2 |  0.000 ± 0 |\n"
         );
         let csv = String::from_utf8(table.csv().unwrap()).unwrap();
-        assert!(csv.starts_with("world,cells,error.mean,error.half_width_95,error.n\na,3,11,2.48"), "{csv}");
+        assert!(csv.starts_with("world,cells,error.mean,error.half_width,error.n\na,3,11,2.48"), "{csv}");
         plan.metrics = vec!["eror".to_owned()];
         let error = Table::new(&plan, &found).unwrap_err().to_string();
         assert!(error.contains("did you mean `error`"), "{error}");

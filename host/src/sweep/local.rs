@@ -1,49 +1,33 @@
 //! Cells on this machine, a few at a time.
 
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::mpsc;
 
 use anyhow::Result;
+use rayon::prelude::*;
 
 use super::cell::{self, Stamp};
 
-/// Runs prepared cells with `jobs` at a time, and tells of each when it has ended.
-///
-/// # Errors
-/// If a cell's files cannot be written or the program cannot be started; cells that run already still end.
-pub fn run(
+/// Runs prepared cells with `jobs` at a time, and calls `ended` for each. An error ends the sweep after the
+/// cells that run: what cannot be written for one cannot be written for the others.
+pub(crate) fn run(
     folders: &[PathBuf],
     program: &Path,
     jobs: usize,
-    mut ended: impl FnMut(&Path, &Stamp),
+    ended: impl Fn(&Path, &Stamp) + Sync,
 ) -> Result<()> {
-    let next = AtomicUsize::new(0);
-    let (sender, receiver) = mpsc::channel();
-    std::thread::scope(|scope| {
-        // Owned in here: whatever ends the listening below, also a panic, ends the work after its cell.
-        let receiver = receiver;
-        for _ in 0..jobs.clamp(1, folders.len().max(1)) {
-            let (sender, next) = (sender.clone(), &next);
-            scope.spawn(move || {
-                while let Some(folder) = folders.get(next.fetch_add(1, Ordering::Relaxed)) {
-                    if sender.send((folder, cell::run(folder, program))).is_err() {
-                        break;
-                    }
-                }
-            });
-        }
-        drop(sender);
-        for (folder, outcome) in &receiver {
-            // What cannot be written for one cell cannot be written for the others.
-            ended(folder, &outcome?);
-        }
-        Ok(())
+    let pool = rayon::ThreadPoolBuilder::new().num_threads(jobs).build()?;
+    pool.install(|| {
+        folders.par_iter().with_max_len(1).try_for_each(|folder| {
+            ended(folder, &cell::run(folder, program)?);
+            Ok(())
+        })
     })
 }
 
 #[cfg(test)]
 mod tests {
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
     use super::*;
     use crate::sweep::cell::Spec;
     use crate::sweep::plan::Cell;
@@ -66,13 +50,13 @@ mod tests {
                 path
             })
             .collect();
-        let mut count = 0;
+        let count = AtomicUsize::new(0);
         run(&folders, Path::new("/bin/sh"), 2, |_, stamp| {
             assert!(stamp.succeeded());
-            count += 1;
+            count.fetch_add(1, Ordering::Relaxed);
         })
         .unwrap();
-        assert_eq!(count, 6);
+        assert_eq!(count.into_inner(), 6);
         for folder in &folders {
             let seen = std::fs::read_to_string(folder.join(cell::STDOUT)).unwrap();
             assert!((1..=2).contains(&seen.trim().parse::<u32>().unwrap()), "{seen}");

@@ -4,8 +4,8 @@
 //! [`slurm`] run many, and [`gather`] makes the table. What is done is known from the cells' folders
 //! alone: whatever ends a sweep, the same command continues it.
 
-pub mod cell;
-pub mod gather;
-pub mod local;
-pub mod plan;
-pub mod slurm;
+pub(crate) mod cell;
+pub(crate) mod gather;
+pub(crate) mod local;
+pub(crate) mod plan;
+pub(crate) mod slurm;

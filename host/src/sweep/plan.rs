@@ -8,10 +8,13 @@ use serde::{Deserialize, Serialize};
 use steady_sim::suggest::did_you_mean;
 use toml::Value;
 
+use crate::error::{unknown, usage};
+use crate::files;
+
 /// Stands for the cell's folder in a command.
-pub const CELL: &str = "cell";
-/// More cells than this are a slip of the pen.
-const MOST_CELLS: usize = 100_000;
+pub(crate) const CELL: &str = "cell";
+/// More cells than this are taken for a mistake.
+const MAX_CELLS: usize = 100_000;
 const KEYS: [&str; 5] = ["command", "grid", "result", "metrics", "slurm"];
 const SLURM_KEYS: [&str; 1] = ["options"];
 
@@ -31,65 +34,57 @@ struct Document {
 /// What a Slurm cluster wants to know.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Slurm {
+pub(crate) struct Slurm {
     /// Options of `sbatch`, such as `--time=2:00:00`.
     #[serde(default)]
-    pub options: Vec<String>,
+    pub(crate) options: Vec<String>,
 }
 
 /// A sweep.
 #[derive(Clone, Debug)]
-pub struct Plan {
+pub(crate) struct Plan {
     /// Names of the axes, in the order of the table.
-    pub axes: Vec<String>,
+    pub(crate) axes: Vec<String>,
     /// One for every combination of the axes' values.
-    pub cells: Vec<Cell>,
+    pub(crate) cells: Vec<Cell>,
     /// Where a cell's results are, in its folder; standard output if not given.
-    pub result: Option<PathBuf>,
+    pub(crate) result: Option<PathBuf>,
     /// Which of the results the table shows; all if empty.
-    pub metrics: Vec<String>,
+    pub(crate) metrics: Vec<String>,
     /// For Slurm.
-    pub slurm: Slurm,
+    pub(crate) slurm: Slurm,
 }
 
 /// One command of a sweep.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Cell {
+pub(crate) struct Cell {
     /// Its folder's name: the settings, and a number that stands for the whole command.
-    pub name: String,
+    pub(crate) name: String,
     /// The axes' values.
-    pub settings: BTreeMap<String, String>,
+    pub(crate) settings: BTreeMap<String, String>,
     /// Arguments of `steady`, with `{cell}` for the cell's folder.
-    pub args: Vec<String>,
+    pub(crate) args: Vec<String>,
 }
 
 impl Plan {
     /// Reads a sweep's file. `program` is the command line that the cells' commands must fit.
-    ///
-    /// # Errors
-    /// If the file cannot be read, a key is unknown (the nearest is suggested), or a command is wrong.
-    pub fn load(path: &Path, program: &clap::Command) -> Result<Self> {
-        let text =
-            std::fs::read_to_string(path).with_context(|| format!("{}: cannot be read", path.display()))?;
-        Self::from_toml(&text, program).with_context(|| path.display().to_string())
+    pub(crate) fn load(path: &Path, program: &clap::Command) -> Result<Self> {
+        Self::from_toml(&files::read_text(path)?, program).with_context(|| path.display().to_string())
     }
 
     /// A sweep from TOML text.
-    ///
-    /// # Errors
-    /// As for [`Self::load`].
-    pub fn from_toml(text: &str, program: &clap::Command) -> Result<Self> {
+    pub(crate) fn from_toml(text: &str, program: &clap::Command) -> Result<Self> {
         let document: Document = toml::from_str(text).map_err(|error| {
             let unknown = error.message().strip_prefix("unknown field `").and_then(|m| m.split('`').next());
             let keys = KEYS.into_iter().chain(SLURM_KEYS);
             let hint = unknown.map_or_else(String::new, |key| did_you_mean(key, keys));
-            anyhow::anyhow!("{}{hint}", error.to_string().trim_end())
+            usage(format!("{}{hint}", error.to_string().trim_end()))
         })?;
         let grid = axes(&document.grid)?;
         let program = program.clone().name("steady");
         let command = completed(&document, &grid, &program)?;
         let count = grid.iter().map(|(_, values)| values.len()).product::<usize>();
-        ensure!(count <= MOST_CELLS, "the grid has {count} cells; {MOST_CELLS} are the most");
+        ensure!(count <= MAX_CELLS, "the grid has {count} cells; the maximum is {MAX_CELLS}");
         let mut cells: Vec<Cell> = Vec::with_capacity(count);
         for index in 0..count {
             let cell = cell(&command, &grid, index);
@@ -97,7 +92,7 @@ impl Plan {
             program.clone().try_get_matches_from(words).map_err(|error| {
                 let said = error.to_string();
                 let said: Vec<&str> = said.lines().take_while(|line| !line.starts_with("Usage")).collect();
-                anyhow::anyhow!("`steady {}`: {}", cell.args.join(" "), said.join(" ").trim())
+                usage(format!("`steady {}`: {}", cell.args.join(" "), said.join(" ").trim()))
             })?;
             cells.push(cell);
         }
@@ -156,10 +151,7 @@ fn completed(
     for word in &document.command {
         for placeholder in placeholders(word) {
             if !names.contains(&placeholder) {
-                bail!(
-                    "command: there is no axis {{{placeholder}}}{}",
-                    did_you_mean(placeholder, names.iter())
-                );
+                return Err(unknown("axis", placeholder, &names).context("command"));
             }
             used.push(placeholder);
         }
@@ -333,7 +325,7 @@ mod tests {
             ("command = ['train']\ngrid.seed = 1", &["grid.seed", "seed = [1]"]),
             ("command = ['train']\ngrid.seed = []", &["grid.seed", "no values"]),
             ("command = ['train']\ngrid.seed = [1, 1]", &["seed=1", "twice"]),
-            ("command = ['train', '{wrld}']\ngrid.world = ['a']", &["{wrld}", "did you mean `world`"]),
+            ("command = ['train', '{wrld}']\ngrid.world = ['a']", &["wrld", "did you mean `world`"]),
             ("command = ['train']\ngrid.cell = [1]", &["cell"]),
             ("command = ['train'\n", &["line 1"]),
         ] {

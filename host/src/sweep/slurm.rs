@@ -27,7 +27,7 @@ const PROGRAMS: [&str; 3] = ["sbatch", "squeue", "scontrol"];
 
 /// A sweep's jobs on the cluster.
 #[derive(Debug)]
-pub struct Cluster {
+pub(crate) struct Cluster {
     folder: PathBuf,
     prefix: String,
     max_array_size: usize,
@@ -35,10 +35,7 @@ pub struct Cluster {
 
 impl Cluster {
     /// The cluster this machine belongs to. Lists and logs go to `folder`, an absolute path of the sweep's own.
-    ///
-    /// # Errors
-    /// If there is no Slurm here, or it does not answer.
-    pub fn of(folder: &Path) -> Result<Self> {
+    pub(crate) fn of(folder: &Path) -> Result<Self> {
         let missing: Vec<&str> =
             PROGRAMS.into_iter().filter(|program| programs::find(program).is_none()).collect();
         if !missing.is_empty() {
@@ -48,7 +45,7 @@ impl Cluster {
                 missing.join(", ")
             );
         }
-        fs::create_dir_all(folder).with_context(|| format!("{}: cannot be made", folder.display()))?;
+        files::make_folder(folder)?;
         let config = said(Command::new("scontrol").args(["show", "config"]))
             .context("Slurm does not answer; `sinfo` shows what is the matter")?;
         let crc = crc::Crc::<u32>::new(&crc::CRC_32_ISO_HDLC);
@@ -58,10 +55,7 @@ impl Cluster {
     }
 
     /// Folders of the cells that wait or run.
-    ///
-    /// # Errors
-    /// If Slurm does not answer, or a list is missing.
-    pub fn queued(&self) -> Result<BTreeSet<PathBuf>> {
+    pub(crate) fn queued(&self) -> Result<BTreeSet<PathBuf>> {
         let jobs = said(Command::new("squeue").args(["--noheader", "--array", "--me", "--format=%j %K"]))?;
         let mut queued = BTreeSet::new();
         for (serial, index) in tasks(&jobs, &self.prefix) {
@@ -75,10 +69,7 @@ impl Cluster {
     }
 
     /// Submits cells, `at_once` at a time if given; returns the numbers of the jobs.
-    ///
-    /// # Errors
-    /// If Slurm refuses.
-    pub fn submit(
+    pub(crate) fn submit(
         &self,
         cells: &[PathBuf],
         program: &Path,
@@ -116,10 +107,7 @@ impl Cluster {
     }
 
     /// Waits until none of `cells` is in the queue, and calls `look` after every look at it.
-    ///
-    /// # Errors
-    /// If Slurm is silent for too long.
-    pub fn wait(&self, cells: &BTreeSet<PathBuf>, mut look: impl FnMut()) -> Result<()> {
+    pub(crate) fn wait(&self, cells: &BTreeSet<PathBuf>, mut look: impl FnMut()) -> Result<()> {
         let mut silent = 0;
         for looks in 0.. {
             match self.queued() {

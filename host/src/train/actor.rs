@@ -5,7 +5,7 @@
 //! against the entropy, with a temperature α that keeps the entropy at its target.
 
 use steady_common::Gains;
-use steady_common::gains::{GAIN_COUNT, GAINS};
+use steady_common::gains::GAIN_COUNT;
 use steady_common::observation::OBSERVATION_LEN;
 use steady_sim::Rng;
 use tch::{Kind, Tensor, no_grad};
@@ -19,7 +19,7 @@ use super::spectral::Skills;
 /// How far log σ may go from its start.
 const LOG_STD_RANGE: f64 = 1.5;
 
-/// Part of a new θ in the average.
+/// Weight of a new θ in the running average.
 const AVERAGE_RATE: f32 = 0.15;
 
 /// The policy.
@@ -35,13 +35,13 @@ pub struct Actor {
     pub std: Mlp,
     /// ln σ at the start, which is also the entropy's target.
     log_std: Tensor,
-    /// What the noise has been reduced by since, as a logarithm; part of the schedule, not learned.
+    /// ln of the factor the noise is scaled by; scheduled, not learned.
     pub log_scale: f64,
     /// ln α.
     pub log_alpha: f32,
 }
 
-/// Which heads of the critic speak.
+/// How the twin heads of the critic are combined.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Twins {
     /// The mean of both (least squares).
@@ -67,14 +67,14 @@ pub fn action_gradient(skills: &Skills, critic: &Critic, twins: Twins, s: &Tenso
     gradients.pop().unwrap_or(a)
 }
 
-/// (G − Q(s, a)) ∂ln π(a | s)/∂μ of rows with actions `a` beside the law's. In the mean, ∂Q/∂a and this are the whole
-/// gradient, whatever Q is, as far as the returns G are right: a good Q takes the noise away, the errors take Q's bias away.
+/// The score-function gradient (G − Q(s, a)) ∂ln π(a | s)/∂μ, with actions relative to the law's.
+///
+/// The sum of ∂Q/∂a and this is an unbiased gradient for any Q: Q is a control variate.
 pub fn score_gradient(errors: &Tensor, a: &Tensor, std: &Tensor) -> Tensor {
     errors * a / std.square()
 }
 
 /// Mean over the rows of (∂Q/∂a)(∂a/∂θ), with θ the log-ratios of `gains`.
-#[must_use]
 pub fn gain_gradient(dq_da: &Tensor, jacobians: &[Jacobian], gains: &Gains) -> [f32; GAIN_COUNT] {
     let rows = Vec::<f32>::try_from(dq_da.reshape([-1])).unwrap_or_default();
     let mut sum = [0.0_f64; GAIN_COUNT];
@@ -95,7 +95,6 @@ pub fn gain_gradient(dq_da: &Tensor, jacobians: &[Jacobian], gains: &Gains) -> [
 
 impl Actor {
     /// The nominal gains with deviations that start at `std`.
-    #[must_use]
     pub fn new(rng: &mut Rng, hidden: i64, std: &[f32; 4], alpha: f32) -> Self {
         let log_std = Tensor::from_slice(&std.map(|s| s.max(1e-6).ln()));
         Self {
@@ -110,7 +109,6 @@ impl Actor {
     }
 
     /// The gains, inside their bounds.
-    #[must_use]
     pub fn gains(&self) -> Gains {
         gains_of(&self.theta)
     }
@@ -125,7 +123,7 @@ impl Actor {
         (self.log_ratio(observations, s) + &self.log_std + self.log_scale).exp()
     }
 
-    /// Moves θ up a gradient: Adam with at most `step` per gain, inside the bounds. What pure noise
+    /// Moves θ up a gradient: Adam with at most `step` per gain, inside the bounds. The step that pure noise
     /// would give is subtracted, so that gains that do not matter stay where they are.
     pub fn climb(&mut self, gradient: &[f32; GAIN_COUNT], step: f32, momentum: f32) {
         let (m, v, t) = &mut self.moments;
@@ -141,11 +139,6 @@ impl Actor {
             let sure = (direction.abs() - noise).max(0.02 * direction.abs()) / (1.0 - noise);
             *theta += step * sure * direction.signum();
         }
-        self.settle();
-    }
-
-    /// Keeps θ inside the bounds and takes it into the average.
-    fn settle(&mut self) {
         clamp(&mut self.theta);
         for (mean, theta) in self.average.iter_mut().zip(&self.theta) {
             *mean += AVERAGE_RATE * (theta - *mean);
@@ -172,14 +165,13 @@ impl Actor {
         let loss = (&entropy * (-alpha) - value).mean(Kind::Float);
         self.std.trainable.minimise(&loss, rate);
         let surplus = no_grad(|| entropy.mean(Kind::Float).double_value(&[]));
-        // Less entropy than wanted: raise its price.
+        // Less entropy than the target raises the temperature.
         self.log_alpha =
             (self.log_alpha - 10.0 * rate as f32 * (surplus as f32).clamp(-1.0, 1.0)).clamp(-12.0, 6.0);
         surplus
     }
 
     /// Everything a checkpoint must hold, by name.
-    #[must_use]
     pub fn saved(&self) -> Vec<(String, Tensor)> {
         let mut all = self.std.trainable.saved("std");
         let (m, v, t) = &self.moments;
@@ -193,9 +185,6 @@ impl Actor {
     }
 
     /// Puts back what [`Self::saved`] gave.
-    ///
-    /// # Errors
-    /// When a tensor is missing or has another size.
     pub fn restore(&mut self, saved: &Saved) -> anyhow::Result<()> {
         let n = GAIN_COUNT as i64;
         self.std.trainable.restore("std", saved)?;
@@ -207,17 +196,4 @@ impl Actor {
         self.log_alpha = saved.get("actor.log_alpha", &[1])?.double_value(&[0]) as f32;
         Ok(())
     }
-}
-
-/// Names and log-ratios of the gains that moved most, for people.
-#[must_use]
-pub fn summary(theta: &Theta, count: usize) -> String {
-    let mut moved: Vec<_> = GAINS.iter().zip(theta).collect();
-    moved.sort_by(|a, b| b.1.abs().total_cmp(&a.1.abs()));
-    moved
-        .iter()
-        .take(count)
-        .map(|(g, t)| format!("{} ×{:.2}", g.name, t.exp()))
-        .collect::<Vec<_>>()
-        .join(", ")
 }

@@ -9,7 +9,8 @@ use steady_sim::initial::Spread;
 use steady_sim::suggest::did_you_mean;
 use steady_sim::{InitialDistribution, World};
 
-use super::env::Task;
+use super::env::TrainingTask;
+use crate::error::{unknown, usage};
 use super::spectral::{Form, Training};
 
 /// Presets by name.
@@ -126,13 +127,9 @@ impl Config {
     }
 
     /// A preset with changes, each written `key=value`.
-    ///
-    /// # Errors
-    /// If there is no such preset or key, or a value does not fit.
     pub fn preset(name: &str, changes: &[String]) -> anyhow::Result<Self> {
         let Some((_, text)) = PRESETS.iter().find(|(known, _)| *known == name) else {
-            let known: Vec<_> = Self::presets().collect();
-            anyhow::bail!("there is no preset `{name}`; there are {}", known.join(", "));
+            return Err(unknown("preset", name, &PRESETS.map(|(name, _)| name)));
         };
         let table: toml::Table = toml::from_str(text)?;
         let table = changed(table, changes)?;
@@ -140,9 +137,6 @@ impl Config {
     }
 
     /// A configuration from TOML text.
-    ///
-    /// # Errors
-    /// If a key is unknown (the nearest is suggested) or missing, or a value does not fit.
     pub fn from_toml(text: &str) -> anyhow::Result<Self> {
         let config: Self = toml::from_str(text).map_err(|error| {
             let message = error.message().to_owned();
@@ -150,14 +144,13 @@ impl Config {
                 .strip_prefix("unknown field `")
                 .and_then(|rest| rest.split('`').next())
                 .map_or_else(String::new, |key| did_you_mean(key, Self::keys().iter()));
-            anyhow::anyhow!("{}{hint}", error.to_string().trim_end())
+            usage(format!("{}{hint}", error.to_string().trim_end()))
         })?;
         config.check()?;
         Ok(config)
     }
 
     /// The configuration as TOML.
-    #[must_use]
     pub fn to_toml(&self) -> String {
         toml::to_string(self).unwrap_or_default()
     }
@@ -200,14 +193,12 @@ impl Config {
     }
 
     /// How the skills are trained.
-    #[must_use]
     pub fn training(&self) -> Training {
         let Self { rate, smoothing, shaping, only_mu, .. } = *self;
         Training { rate, smoothing, shaping, only_mu }
     }
 
     /// The reward's weights when a part `done` of the rounds is done.
-    #[must_use]
     pub fn weights(&self, done: f32) -> RewardWeights {
         let full = RewardWeights::PAPER;
         let part = (self.curriculum + (1.0 - self.curriculum) * 2.0 * done).clamp(0.0, 1.0);
@@ -221,10 +212,7 @@ impl Config {
     }
 
     /// The task in its worlds.
-    ///
-    /// # Errors
-    /// If the world does not exist or is not valid.
-    pub fn task(&self) -> anyhow::Result<Task> {
+    pub fn task(&self) -> anyhow::Result<TrainingTask> {
         let mut worlds = vec![World::load(&self.world)?.compile()?];
         for seed in 0..self.random_worlds as u64 {
             worlds.push(World::sample(seed).compile()?);
@@ -233,13 +221,13 @@ impl Config {
             Start::Paper => InitialDistribution::Paper,
             Start::Wide => InitialDistribution::Wide(Spread::default()),
         };
-        Ok(Task {
+        Ok(TrainingTask {
             initial,
             episode_steps: self.episode_steps,
             hold: self.hold,
             gamma: self.gamma,
             mirrored: self.mirrored,
-            ..Task::hover(worlds)
+            ..TrainingTask::hover(worlds)
         })
     }
 }
@@ -255,21 +243,19 @@ impl fmt::Display for Evaluator {
 }
 
 /// A table of settings with changes, each written `key=value`.
-///
-/// # Errors
-/// If there is no such key (the nearest is suggested), or a value cannot be read.
 pub fn changed(mut table: toml::Table, changes: &[String]) -> anyhow::Result<toml::Table> {
     let keys: Vec<String> = table.keys().cloned().collect();
     for change in changes {
         let (key, value) =
-            change.split_once('=').with_context(|| format!("`{change}` is not of the form key=value"))?;
+            change.split_once('=').ok_or_else(|| usage(format!("`{change}` is not of the form key=value")))?;
         let key = key.trim();
         if !table.contains_key(key) {
-            anyhow::bail!("there is no setting `{key}`{}", did_you_mean(key, keys.iter()));
+            let keys: Vec<&str> = keys.iter().map(String::as_str).collect();
+            return Err(unknown("setting", key, &keys));
         }
         let parsed: toml::Table = toml::from_str(&format!("v = {value}"))
             .or_else(|_| toml::from_str(&format!("v = {value:?}")))
-            .with_context(|| format!("`{value}` is no value for `{key}`"))?;
+            .map_err(|_| usage(format!("`{value}` is not a value for `{key}`")))?;
         let value = parsed.get("v").cloned().context("no value")?;
         let value = match (table.get(key), value) {
             (Some(toml::Value::Float(_)), toml::Value::Integer(i)) => toml::Value::Float(i as f64),

@@ -37,7 +37,6 @@ pub fn lstd(phi: &Tensor, next: &Tensor, r: &Tensor, ridge: f64) -> Tensor {
 
 impl Critic {
     /// Zero weights for `width` features.
-    #[must_use]
     pub fn new(width: i64) -> Self {
         let weights = Tensor::zeros([width, 2], (Kind::Float, tch::Device::Cpu));
         let target = weights.copy();
@@ -77,7 +76,6 @@ impl Critic {
     }
 
     /// Everything a checkpoint must hold, by name.
-    #[must_use]
     pub fn saved(&self) -> Vec<(String, Tensor)> {
         let mut all = self.weights.saved("w");
         all.push(("w.target".to_owned(), self.target.shallow_clone()));
@@ -85,9 +83,6 @@ impl Critic {
     }
 
     /// Puts back what [`Self::saved`] gave.
-    ///
-    /// # Errors
-    /// When a tensor is missing or has another size.
     pub fn restore(&mut self, saved: &Saved) -> anyhow::Result<()> {
         self.weights.restore("w", saved)?;
         let size = self.target.size();

@@ -5,22 +5,19 @@ use std::path::{Path, PathBuf};
 use anyhow::Context;
 
 use crate::plot::{Chart, Series};
-use crate::stats::mean_95;
+use crate::stats::Estimate;
 
 /// Draws `learning_curve.svg` and `.png` into `folder` from the `metrics.csv` of runs of one
 /// configuration, with the nominal gains' return for comparison.
-///
-/// # Errors
-/// When a file cannot be read or written.
-pub fn draw(folder: &Path, runs: &[PathBuf], nominal: f64) -> anyhow::Result<[PathBuf; 2]> {
+pub(crate) fn draw(folder: &Path, runs: &[PathBuf], nominal: f64) -> anyhow::Result<[PathBuf; 2]> {
     let curves = runs.iter().map(|run| read(&run.join("metrics.csv"))).collect::<anyhow::Result<Vec<_>>>()?;
     let length = curves.iter().map(Vec::len).min().unwrap_or(0);
     let (mut points, mut band) = (Vec::new(), Vec::new());
     for i in 0..length {
         let values: Vec<f64> = curves.iter().map(|curve| curve[i].1).collect();
-        let (mean, half) = mean_95(&values);
+        let Estimate { mean, half_width } = Estimate::of(&values);
         points.push((curves[0][i].0, mean));
-        band.push((mean - half, mean + half));
+        band.extend(half_width.map(|half| (mean - half, mean + half)));
     }
     let ends = [points.first(), points.last()].map(|p| (p.map_or(0.0, |p| p.0), nominal));
     let chart = Chart {
@@ -34,7 +31,7 @@ pub fn draw(folder: &Path, runs: &[PathBuf], nominal: f64) -> anyhow::Result<[Pa
                     n => format!("learned, mean and 95 % of {n} seeds"),
                 },
                 points,
-                band: if runs.len() > 1 { band } else { Vec::new() },
+                band,
                 ..Series::default()
             },
             Series {

@@ -32,7 +32,6 @@ pub struct Trainable {
 
 impl Trainable {
     /// Parameters with these values.
-    #[must_use]
     pub fn new(values: &[Tensor]) -> Self {
         let flat = no_grad(|| Tensor::cat(&values.iter().map(|v| v.reshape([-1])).collect::<Vec<_>>(), 0));
         let mut start = 0;
@@ -84,7 +83,6 @@ impl Trainable {
     }
 
     /// Everything a checkpoint must hold, by name.
-    #[must_use]
     pub fn saved(&self, name: &str) -> Vec<(String, Tensor)> {
         vec![
             (format!("{name}.values"), self.flat.shallow_clone()),
@@ -95,9 +93,6 @@ impl Trainable {
     }
 
     /// Puts back what [`Self::saved`] gave.
-    ///
-    /// # Errors
-    /// When a tensor is missing or has another size.
     pub fn restore(&mut self, name: &str, saved: &Saved) -> anyhow::Result<()> {
         no_grad(|| -> anyhow::Result<()> {
             self.flat.f_copy_(saved.get(&format!("{name}.values"), &self.flat.size())?)?;
@@ -143,9 +138,6 @@ pub struct Saved(pub std::collections::BTreeMap<String, Tensor>);
 
 impl Saved {
     /// A tensor of a given shape.
-    ///
-    /// # Errors
-    /// When there is none of that name and shape.
     pub fn get(&self, name: &str, shape: &[i64]) -> anyhow::Result<&Tensor> {
         let Some(tensor) = self.0.get(name) else { anyhow::bail!("tensor `{name}` is missing") };
         let size = tensor.size();
@@ -154,9 +146,6 @@ impl Saved {
     }
 
     /// A row of numbers of any length.
-    ///
-    /// # Errors
-    /// When there is none of that name.
     pub fn row(&self, name: &str) -> anyhow::Result<Vec<f64>> {
         let Some(tensor) = self.0.get(name) else { anyhow::bail!("tensor `{name}` is missing") };
         Ok(Vec::<f64>::try_from(tensor.to_kind(Kind::Double).reshape([-1]))?)
@@ -172,7 +161,6 @@ pub struct Mlp {
 
 impl Mlp {
     /// A network with random weights; the last layer's are multiplied by `last_scale`.
-    #[must_use]
     pub fn new(rng: &mut Rng, inputs: i64, hidden: i64, outputs: i64, last_scale: f64) -> Self {
         let mut layer = |from: i64, to: i64, gain: f64| {
             let weight = normal(rng, &[from, to]) * (gain / (from as f64).sqrt());
@@ -208,7 +196,6 @@ pub struct Normaliser {
 
 impl Normaliser {
     /// Statistics of nothing yet: leaves inputs as they are.
-    #[must_use]
     pub fn new(width: i64) -> Self {
         let zeros = Tensor::zeros([width], (Kind::Double, tch::Device::Cpu));
         Self { count: 0.0, mean: zeros.shallow_clone(), squares: zeros.zeros_like() }
@@ -248,7 +235,6 @@ impl Normaliser {
     }
 
     /// Everything a checkpoint must hold, by name.
-    #[must_use]
     pub fn saved(&self, name: &str) -> Vec<(String, Tensor)> {
         vec![
             (format!("{name}.count"), Tensor::from_slice(&[self.count])),
@@ -258,9 +244,6 @@ impl Normaliser {
     }
 
     /// Puts back what [`Self::saved`] gave.
-    ///
-    /// # Errors
-    /// When a tensor is missing or has another size.
     pub fn restore(&mut self, name: &str, saved: &Saved) -> anyhow::Result<()> {
         let width = self.mean.size();
         self.count = saved.get(&format!("{name}.count"), &[1])?.double_value(&[0]);

@@ -1,4 +1,4 @@
-//! The ceiling: gains searched directly in a world, without learning a model or a value.
+//! Gains searched directly in a world, without a model or a value function: the ceiling for learning.
 //!
 //! Separable CMA-ES (Ros and Hansen 2008) over the 24 log-ratios θ = ln(k / k_nominal); the objective
 //! is the mean return over a fixed set of initial states, so that it is a deterministic function.
@@ -7,13 +7,12 @@ use steady_common::Gains;
 use steady_common::gains::{GAIN_COUNT, GAINS};
 use steady_sim::Rng;
 
-use super::env::{Evaluation, Task};
+use super::env::TrainingTask;
 
 /// Log-ratios of the gains to their nominal values: what is learned.
 pub type Theta = [f32; GAIN_COUNT];
 
 /// The gains of log-ratios, inside their bounds.
-#[must_use]
 pub fn gains_of(theta: &Theta) -> Gains {
     let mut values = [0.0; GAIN_COUNT];
     for ((value, t), info) in values.iter_mut().zip(theta).zip(&GAINS) {
@@ -23,7 +22,6 @@ pub fn gains_of(theta: &Theta) -> Gains {
 }
 
 /// The log-ratios of gains.
-#[must_use]
 pub fn theta_of(gains: &Gains) -> Theta {
     let mut theta = [0.0; GAIN_COUNT];
     for ((t, value), info) in theta.iter_mut().zip(gains.to_array()).zip(&GAINS) {
@@ -46,11 +44,11 @@ pub struct Search {
     pub population: usize,
     /// Generations.
     pub generations: usize,
-    /// Episodes that a candidate is judged by.
+    /// Episodes each candidate is scored by.
     pub episodes: usize,
     /// First standard deviation of the log-ratios.
     pub sigma: f32,
-    /// Random numbers of the search and of its initial states.
+    /// Random seed of the search and of its initial states.
     pub seed: u64,
     /// Threads.
     pub threads: usize,
@@ -62,15 +60,15 @@ impl Default for Search {
     }
 }
 
-/// Searches gains in the task's world; `progress` is told of every generation's number and best.
-pub fn search(task: &Task, search: &Search, progress: impl FnMut(usize, f64)) -> (Gains, Evaluation) {
-    let evaluate =
-        |theta: &Theta| task.evaluate(&gains_of(theta), search.episodes, search.seed, search.threads);
-    let (theta, _) = climb([0.0; GAIN_COUNT], search, |theta| evaluate(theta).mean_return, progress);
-    (gains_of(&theta), evaluate(&theta))
+/// Searches gains in the task's world; `progress` is called with every generation's number and best value.
+pub fn search(task: &TrainingTask, search: &Search, progress: impl FnMut(usize, f64)) -> Gains {
+    let evaluate = |theta: &Theta| {
+        task.evaluate(&gains_of(theta), search.episodes, search.seed, search.threads).mean_return
+    };
+    gains_of(&climb([0.0; GAIN_COUNT], search, evaluate, progress).0)
 }
 
-/// Searches the highest value of `judge` from `start` on; gives the best that was seen, at least `start`'s.
+/// Maximises `judge` from `start` on; returns the best candidate evaluated and its value.
 pub fn climb(
     start: Theta,
     search: &Search,

@@ -1,12 +1,11 @@
-//! Monte-Carlo returns of collected episodes, and what the critic's weights are fitted to.
+//! Monte-Carlo and λ-returns of collected episodes: the critic's targets.
 
-use steady_common::observation::OBSERVATION_LEN;
 use tch::{Kind, Tensor, no_grad};
 
 use super::env::{Collection, Transition};
 use super::spectral::Skills;
 
-/// Returns further from the mean than so many mean deviations count as that far.
+/// Returns are clipped at this many mean deviations from their mean.
 const OUTLIER: f64 = 6.0;
 
 /// Returns of a collection's transitions within their episodes.
@@ -26,7 +25,6 @@ pub struct Returns {
 
 impl Returns {
     /// Of a collection.
-    #[must_use]
     pub fn new(collection: &Collection) -> Self {
         let n = collection.transitions.len();
         let episodes = collection.episodes.iter().max().map_or(0, |e| *e as usize + 1);
@@ -55,16 +53,15 @@ impl Returns {
     }
 }
 
-/// What the weights are fitted to: Q(s, a) = r + ends · w, one row for every transition.
+/// The critic's regression: Q(s, a) = r + ends · w, one row for every transition.
 ///
-/// These are λ-returns. With λ = 1 they are the returns as flown, with the value at the episode's end; with
-/// λ = 0 one transition and the value after it. Between them, what happens later counts less in what is
-/// flown and more in what is known of it: less noise for some bias.
+/// These are λ-returns. With λ = 1 they are Monte-Carlo returns, with the value at the episode's end; with
+/// λ = 0 one-step targets.
 #[derive(Debug)]
 pub struct Rows {
     /// φ(s, a).
     pub phi: Tensor,
-    /// φ of the states that the return is cut off at, discounted and weighted.
+    /// φ of the states the return is bootstrapped from, discounted and weighted.
     pub ends: Tensor,
     /// The reward until there.
     pub r: Tensor,
@@ -73,7 +70,6 @@ pub struct Rows {
 
 impl Rows {
     /// Of a collection.
-    #[must_use]
     pub fn new(skills: &Skills, collection: &Collection, lambda: f32) -> Self {
         let returns = Returns::new(collection);
         let rows = |of: &dyn Fn(usize) -> Vec<f32>| {
@@ -81,32 +77,30 @@ impl Rows {
             Tensor::from_slice(&values).view([collection.transitions.len() as i64, -1])
         };
         let at = |i: usize| -> &Transition { &collection.transitions[i] };
-        let s = rows(&|i| at(i).from.observation.to_vec());
+        let s = rows(&|i| at(i).from.to_vec());
         let a = rows(&|i| at(i).offset.to_vec());
-        let after = rows(&|i| at(i).to.observation.to_vec());
-        debug_assert_eq!(s.size()[1], OBSERVATION_LEN as i64);
-        // A crash is worth hundreds of ordinary differences; a few would decide the whole fit.
+        let after = rows(&|i| at(i).to.to_vec());
         let (phi, after) = no_grad(|| (skills.features(&s, &a), skills.features(&after, &a.zeros_like())));
         let width = phi.size()[1];
         let mut ends = Vec::<f32>::try_from(after.reshape([-1])).unwrap_or_default();
         let sums = lambda_returns(collection, &returns, lambda, &mut ends, width as usize);
         let ends = Tensor::from_slice(&ends).view([-1, width]);
-        let r = column(&sums);
+        let r = Tensor::from_slice(&sums).view([-1, 1]);
+        // A few crashes would otherwise decide the whole fit.
         let mean = r.mean(Kind::Float);
         let limit = (&r - &mean).abs().mean(Kind::Float) * OUTLIER;
         let r = (&r - &mean).minimum(&limit).maximum(&-limit) + mean;
         Self { phi, ends, r, returns }
     }
 
-    /// What was flown less what either twin that does not know the episode expected of it.
+    /// Returns less the prediction of the twin that was not fitted to the episode.
     pub fn errors(&self, collection: &Collection, w: &Tensor) -> Tensor {
         let errors = &self.r + self.ends.matmul(w) - self.phi.matmul(w);
         let other: Vec<i64> = collection.episodes.iter().map(|e| i64::from(1 - e / 2 % 2)).collect();
         errors.gather(1, &Tensor::from_slice(&other).view([-1, 1]), false)
     }
 
-    /// The rows of every other pair of episodes that have `lookahead` more behind them, or a crash.
-    #[must_use]
+    /// The rows of every other pair of episodes that are followed by `lookahead` more transitions or a crash.
     pub fn of(&self, collection: &Collection, parity: u32, lookahead: usize) -> Self {
         let known = |i: usize| self.returns.ahead[i] >= lookahead || self.returns.discount[i] == 0.0;
         let rows: Vec<i64> = (0..)
@@ -120,7 +114,7 @@ impl Rows {
     }
 }
 
-/// The λ-returns' flown parts; `ends`, rows of φ after each transition, become the known parts.
+/// The reward part of the λ-returns; `ends`, rows of φ after each transition, become the bootstrap part.
 fn lambda_returns(
     collection: &Collection,
     returns: &Returns,
@@ -146,13 +140,9 @@ fn lambda_returns(
     sums
 }
 
-/// Part of the truth's variance that a prediction explains.
+/// The coefficient of determination R² of a prediction.
 pub fn r_squared(truth: &Tensor, prediction: &Tensor) -> f64 {
     let error = (truth - prediction).square().mean(Kind::Double).double_value(&[]);
     let spread = truth.to_kind(Kind::Double).var(false).double_value(&[]);
     1.0 - error / spread.max(1e-12)
-}
-
-fn column(values: &[f32]) -> Tensor {
-    Tensor::from_slice(values).view([-1, 1])
 }

@@ -8,7 +8,7 @@
 //! the reward is linear in the features as a linear MDP has it.
 
 use serde::{Deserialize, Serialize};
-use steady_common::observation::OBSERVATION_LEN;
+use steady_common::observation::{OBSERVATION_LEN, layout};
 use steady_sim::Rng;
 use tch::{Kind, Tensor};
 
@@ -17,24 +17,33 @@ use super::nets::{Mlp, Normaliser, Saved, Trainable, minimise};
 /// Values of an action.
 pub const ACTION_LEN: i64 = 4;
 
-/// What μ looks at of s′: the errors of position and velocity, roll, pitch and yaw, the rates, and the
-/// integral of the position error. The rest of an observation follows from these or repeats the last
+/// Indices of what μ sees of s′. The rest of an observation follows from these or repeats the last
 /// action, whose noise would otherwise fill the spectrum.
-pub const OUTCOME: [i64; 15] = [0, 1, 2, 7, 8, 9, 10, 11, 12, 13, 14, 15, 20, 21, 22];
+pub const OUTCOME: [i64; 15] = {
+    use layout::{EULER, INTEGRAL_POSITION, POSITION, RATES, VELOCITY};
+    let parts = [POSITION, EULER, VELOCITY, RATES, INTEGRAL_POSITION];
+    let mut indices = [0; 15];
+    let mut i = 0;
+    while i < indices.len() {
+        indices[i] = (parts[i / 3].start + i % 3) as i64;
+        i += 1;
+    }
+    indices
+};
 
 /// How φ depends on the action.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Form {
-    /// φ(s, a) = u(s) ⊗ (1, a). A drone's dynamics are affine in its thrust and torques, and so are
-    /// then wᵀφ and its advantages: what a state is worth and what an action adds have weights of
-    /// their own, so that an error in the one does not become a slope of the other.
+    /// φ(s, a) = u(s) ⊗ (1, a). A drone's dynamics are affine in its thrust and torques, and so is
+    /// wᵀφ: values and advantages have separate weights, so that an error in the value does not become a
+    /// slope of the advantage.
     Affine,
     /// φ is one network of s and a together.
     Joint,
 }
 
-/// φ, μ, the reward's model, and what normalises their inputs.
+/// φ, μ, the reward model, and the normalisation of their inputs.
 #[derive(Debug)]
 pub struct Skills {
     /// u(s), or φ(s, a) itself where the form is joint.
@@ -43,7 +52,7 @@ pub struct Skills {
     pub mu: Mlp,
     /// ρ(s, a), the normalised reward.
     pub rho: Mlp,
-    /// Weights of the normalised return in [φ, 1], for the critic's part of φ's loss.
+    /// Weights of the normalised return in [φ, 1], for the returns' part of φ's loss.
     pub head: Trainable,
     /// Statistics of observations.
     pub observations: Normaliser,
@@ -68,7 +77,9 @@ pub struct Batch {
     pub r: Tensor,
     /// s′.
     pub s2: Tensor,
-    /// The return from there on as it was flown, a column.
+    /// Discounts, a column.
+    pub discount: Tensor,
+    /// Monte-Carlo returns, a column.
     pub value: Tensor,
 }
 
@@ -98,7 +109,6 @@ pub struct Losses {
 
 impl Skills {
     /// Skills with random weights; the number of features is rounded up to what the form can have.
-    #[must_use]
     pub fn new(rng: &mut Rng, form: Form, hidden: i64, features: i64) -> Self {
         let s = OBSERVATION_LEN as i64;
         let (inputs, outputs, features) = match form {
@@ -108,7 +118,7 @@ impl Skills {
             }
             Form::Joint => (s + ACTION_LEN, features, features),
         };
-        // Products of d features should start of order one.
+        // Products of `features` features start at order one.
         let scale = (features as f64).powf(-0.25);
         Self {
             phi: Mlp::new(rng, inputs, hidden, outputs, scale),
@@ -125,12 +135,11 @@ impl Skills {
     }
 
     /// Number of columns of [`Self::features`]: φ, the reward and the constant.
-    #[must_use]
     pub fn width(&self) -> i64 {
         self.features + 2
     }
 
-    /// Of rows of φ at the mean action, the columns that tell states apart: u(s) where φ is u(s) ⊗ (1, a).
+    /// The columns of φ that depend on the state alone: u(s) where φ is u(s) ⊗ (1, a).
     pub fn narrow_to_state(&self, phi: &Tensor) -> Tensor {
         match self.form {
             Form::Affine => phi.narrow(1, 0, self.features / (ACTION_LEN + 1)),
@@ -175,8 +184,8 @@ impl Skills {
         spectral_loss(&phi, &self.mu(&self.observations.apply(&batch.s2), rng, smoothing))
     }
 
-    /// One step of Adam on L_feat for φ and μ, with the returns' error where it shapes φ, and on the
-    /// reward's model.
+    /// One Adam step on L_feat for φ and μ, with the returns' error where it shapes φ, and on the
+    /// reward model.
     pub fn step(&mut self, batch: &Batch, rng: &mut Rng, how: &Training) -> Losses {
         let (s, a) = (self.observations.apply(&batch.s), self.actions.apply(&batch.a));
         let phi = self.phi(&s, &a);
@@ -209,7 +218,6 @@ impl Skills {
     }
 
     /// Everything a checkpoint must hold, by name.
-    #[must_use]
     pub fn saved(&self) -> Vec<(String, Tensor)> {
         let mut all = self.phi.trainable.saved("phi");
         all.extend(self.mu.trainable.saved("mu"));
@@ -223,9 +231,6 @@ impl Skills {
     }
 
     /// Puts back what [`Self::saved`] gave.
-    ///
-    /// # Errors
-    /// When a tensor is missing or has another size.
     pub fn restore(&mut self, saved: &Saved) -> anyhow::Result<()> {
         self.phi.trainable.restore("phi", saved)?;
         self.mu.trainable.restore("mu", saved)?;

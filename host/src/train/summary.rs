@@ -1,7 +1,7 @@
-//! What the skills are good for: their spectrum, and how well they represent the returns of policies
+//! A summary of the skills: their spectrum, and how well they represent the returns of policies
 //! they were not trained on (the paper's claim that skills transfer between tasks).
 
-use std::path::Path as FilePath;
+use std::path::Path;
 
 use serde::Serialize;
 use steady_common::Gains;
@@ -14,65 +14,66 @@ use tch::{Kind, no_grad};
 use crate::plot::{Chart, Series};
 
 use super::critic;
-use super::env::{Collection, Flyer, Path, Task};
+use super::env::{Collection, Flyer, GoalPath, TrainingTask};
 use super::oracle::gains_of;
 use super::replay::Replay;
 use super::returns::{Rows, r_squared};
 use super::trainer::Trainer;
 
-/// Episodes that a policy's returns are taken from, and the transitions they may have in all; the
-/// weights see every other pair of episodes.
+/// Episodes per policy, and the transitions they may have in all; the weights are fitted to every other
+/// pair of episodes.
 const EPISODES: usize = 512;
 const TRANSITIONS: usize = 62_000;
-/// Episodes last so many times those of the training, and the first third of each is looked at: its
-/// returns are then known but for a small rest.
+/// Episodes are this many times longer than in training, and only the first third of each is used, so
+/// that returns are nearly complete.
 const LONGER: usize = 3;
-/// Random numbers of these flights, apart from every training seed.
+/// Seed of these flights, apart from every training seed.
 const SEED: u64 = 0x5ca1_ab1e;
 /// Largest change of a random policy's gains, as a logarithm.
 const RANDOM_GAINS: f32 = 0.5;
 
-/// What is known about the skills of a run.
+/// The skills of a run.
 #[derive(Clone, Debug, Serialize)]
-pub struct Summary {
+pub(crate) struct Summary {
     /// Number of features.
-    pub features: i64,
+    pub(crate) features: i64,
     /// exp of the entropy of the normalised spectrum of E φφᵀ.
-    pub effective_rank: f64,
+    pub(crate) effective_rank: f64,
     /// L_feat on transitions that were not trained on.
-    pub held_out_loss: f64,
+    pub(crate) held_out_loss: f64,
     /// How well wᵀφ represents the returns of policies.
-    pub fits: Vec<Fit>,
+    pub(crate) fits: Vec<Fit>,
     /// Eigenvalues of E φφᵀ, largest first, as parts of their sum.
-    pub spectrum: Vec<f64>,
+    pub(crate) spectrum: Vec<f64>,
 }
 
 /// How well the skills represent the returns of one policy in one task.
 #[derive(Clone, Debug, Serialize)]
-pub struct Fit {
-    /// Who flies.
-    pub policy: &'static str,
-    /// What.
-    pub task: &'static str,
-    /// Part of the variance of Monte-Carlo returns that wᵀφ explains, on episodes w was not fitted to.
-    pub r2: f64,
-    /// Part of the episodes that crashed.
-    pub crashed: f64,
+pub(crate) struct Fit {
+    /// The policy.
+    pub(crate) policy: &'static str,
+    /// The task.
+    pub(crate) task: &'static str,
+    /// R² of wᵀφ on Monte-Carlo returns of episodes w was not fitted to.
+    pub(crate) r2: f64,
+    /// Fraction of the episodes that crashed.
+    pub(crate) crashed: f64,
 }
 
 /// Flies other policies with noise and fits their returns with the run's skills, which stay as they are.
-///
-/// # Errors
-/// When the run's world cannot be had.
-pub fn summarise(trainer: &Trainer, threads: usize) -> anyhow::Result<Summary> {
+pub(crate) fn summarise(trainer: &Trainer) -> anyhow::Result<Summary> {
     let mut rng = Rng::new(SEED, 0);
     let random =
         gains_of(&std::array::from_fn::<f32, GAIN_COUNT, _>(|_| rng.between(-RANDOM_GAINS, RANDOM_GAINS)));
     let (learned, nominal) = (trainer.best_gains(), Gains::nominal());
-    let hover = long(&trainer.task);
-    let eight = Task { path: Path::FigureEight, ..hover.clone() };
+    let hover = TrainingTask {
+        episode_steps: trainer.task.episode_steps * LONGER,
+        mirrored: false,
+        ..trainer.task.clone()
+    };
+    let eight = TrainingTask { path: GoalPath::FigureEight, ..hover.clone() };
     let pid = at_control_rate(trainer, &hover)?;
-    let flights: [(&str, &str, &Task, Flyer<'_>); 7] = [
+    let flights: [(&str, &str, &TrainingTask, Flyer<'_>); 7] = [
         ("learned gains", "hover", &hover, Flyer::Law(&learned)),
         ("nominal gains", "hover", &hover, Flyer::Law(&nominal)),
         ("random gains", "hover", &hover, Flyer::Law(&random)),
@@ -87,7 +88,7 @@ pub fn summarise(trainer: &Trainer, threads: usize) -> anyhow::Result<Summary> {
     let mut held_out_loss = f64::NAN;
     for (policy, task_name, task, flyer) in flights {
         let episodes = (TRANSITIONS * task.hold / task.episode_steps.max(1)).clamp(8, EPISODES);
-        let flown = task.collect_by(flyer, episodes, SEED, threads, |observations| {
+        let flown = task.collect_by(flyer, episodes, SEED, trainer.threads, |observations| {
             (0..observations.len() / OBSERVATION_LEN).flat_map(|_| std).collect()
         });
         if fits.is_empty() {
@@ -107,18 +108,14 @@ pub fn summarise(trainer: &Trainer, threads: usize) -> anyhow::Result<Summary> {
     Ok(Summary { features: trainer.skills.width() - 2, effective_rank, held_out_loss, fits, spectrum })
 }
 
-fn long(task: &Task) -> Task {
-    Task { episode_steps: task.episode_steps * LONGER, mirrored: false, ..task.clone() }
-}
-
-/// The task with physics at the rate that the PID is made for, and transitions of the same length.
-fn at_control_rate(trainer: &Trainer, task: &Task) -> anyhow::Result<Task> {
+/// The task with physics at the PID's control rate, and transitions of the same length.
+fn at_control_rate(trainer: &Trainer, task: &TrainingTask) -> anyhow::Result<TrainingTask> {
     let mut world = World::load(&trainer.config.world)?;
     let faster = CONTROL_HZ / world.physics.rate_hz;
     world.physics.rate_hz = CONTROL_HZ;
     let scaled = |steps: usize| ((steps as f32 * faster).round() as usize).max(1);
     let hold = scaled(task.hold);
-    Ok(Task {
+    Ok(TrainingTask {
         worlds: vec![world.compile()?],
         hold,
         episode_steps: scaled(task.episode_steps) / hold * hold,
@@ -155,10 +152,7 @@ fn eigenvalues(rows: &Rows, features: i64) -> Vec<f64> {
 
 impl Summary {
     /// Writes `skills.json` and a picture of the spectrum.
-    ///
-    /// # Errors
-    /// When a file cannot be written.
-    pub fn save(&self, folder: &FilePath) -> anyhow::Result<()> {
+    pub(crate) fn save(&self, folder: &Path) -> anyhow::Result<()> {
         crate::files::write(&folder.join("skills.json"), &serde_json::to_vec_pretty(self)?)?;
         let points = (1..).zip(&self.spectrum).map(|(i, p)| (f64::from(i), p.max(1e-12).log10())).collect();
         let chart = Chart {

@@ -6,7 +6,6 @@
 use std::path::Path;
 
 use anyhow::Context;
-use serde::{Deserialize, Serialize};
 use steady_common::Gains;
 use steady_common::gains::GAIN_COUNT;
 use steady_common::observation::OBSERVATION_LEN;
@@ -16,38 +15,38 @@ use tch::{Kind, Tensor, no_grad};
 use super::actor::{self, Actor, Twins};
 use super::config::{Config, Evaluator};
 use super::critic::{self, Critic};
-use super::env::{Collection, Evaluation, Task, Transition};
+use super::env::{Collection, Evaluation, TrainingTask, Transition};
 use super::nets::Saved;
 use super::oracle::{Theta, gains_of};
 use super::replay::Replay;
 use super::returns::{Returns, Rows, r_squared};
 use super::spectral::{Losses, Skills};
 
-/// Random numbers of evaluations during training, apart from every training seed.
+/// Seed of evaluations during training, apart from every training seed.
 const EVALUATION_SEED: u64 = 0xe7a1_0001;
-/// Random numbers of the final judgement, apart from those that chose the best gains.
+/// Seed of the final evaluation, apart from the one that chose the best gains.
 pub const JUDGEMENT_SEED: u64 = 0xe7a1_0002;
-/// States of a step of the deviation's network.
+/// Batch size of the noise network's step.
 const EXPLORE_BATCH: usize = 1024;
-/// How fast the targets of gradient steps follow.
+/// Rate of the target weights' moving average.
 const TARGET_RATE: f64 = 0.005;
 
-/// What happened in a round.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct Metrics {
+/// Metrics of one round.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct RoundMetrics {
     /// Number of the round, from 1.
     pub round: usize,
     /// Transitions collected so far.
     pub transitions: u64,
     /// Mean return of the episodes flown with noise.
     pub return_noisy: f64,
-    /// Part of them that crashed.
+    /// Fraction of them that crashed.
     pub crashed: f64,
     /// L_feat of the last batch.
     pub loss_feature: f64,
-    /// Squared error of the reward's model, relative.
+    /// Mean squared error of the normalised reward.
     pub loss_reward: f64,
-    /// Part of the returns' variance that Q explains, on episodes it was not fitted to.
+    /// R² of Q on returns of episodes it was not fitted to.
     pub value_r2: f64,
     /// Entropy above its target.
     pub entropy: f64,
@@ -59,9 +58,8 @@ pub struct Metrics {
     pub return_best: f64,
 }
 
-impl Metrics {
-    /// Names and values in order; NaN for what there is not.
-    #[must_use]
+impl RoundMetrics {
+    /// Names and values in order; NaN where there is no value.
     pub fn values(&self) -> [(&'static str, f64); 11] {
         [
             ("round", self.round as f64),
@@ -87,8 +85,8 @@ pub struct Trainer {
     /// Its seed.
     pub seed: u64,
     /// The task.
-    pub task: Task,
-    /// φ, μ and what belongs to them.
+    pub task: TrainingTask,
+    /// φ and μ.
     pub skills: Skills,
     /// w.
     pub critic: Critic,
@@ -97,7 +95,7 @@ pub struct Trainer {
     /// ℬ.
     pub replay: Replay,
     rng: Rng,
-    threads: usize,
+    pub(crate) threads: usize,
     round: usize,
     best: (Theta, f64),
     /// ∂J/∂θ of the latest round, per transition.
@@ -106,9 +104,6 @@ pub struct Trainer {
 
 impl Trainer {
     /// A new run.
-    ///
-    /// # Errors
-    /// If the configured world does not exist or is not valid.
     pub fn new(config: Config, seed: u64, threads: usize) -> anyhow::Result<Self> {
         // One thread gives the same bits anywhere.
         crate::torch::set_threads(1);
@@ -136,38 +131,34 @@ impl Trainer {
     }
 
     /// Rounds done.
-    #[must_use]
     pub fn rounds_done(&self) -> usize {
         self.round
     }
 
     /// True when all rounds are done.
-    #[must_use]
     pub fn is_done(&self) -> bool {
         self.round >= self.config.rounds
     }
 
     /// The best gains so far by evaluation, or the present ones before any.
-    #[must_use]
     pub fn best_gains(&self) -> Gains {
         if self.best.1.is_finite() { gains_of(&self.best.0) } else { self.actor.gains() }
     }
 
-    /// How gains fly on initial states that no choice was made by.
-    #[must_use]
+    /// Evaluates gains on initial states that no choice was based on.
     pub fn judge(&self, gains: &Gains) -> Evaluation {
         self.task.evaluate(gains, 1024, JUDGEMENT_SEED, self.threads)
     }
 
     /// One round of the loop.
-    pub fn round(&mut self) -> Metrics {
+    pub fn round(&mut self) -> RoundMetrics {
         let collection = self.collect();
         let losses = self.learn_skills();
         let value_r2 = self.evaluate_policy(&collection);
         let entropy = self.improve(&collection);
         self.round += 1;
         let return_eval = self.evaluate();
-        Metrics {
+        RoundMetrics {
             round: self.round,
             transitions: self.replay.pushed(),
             return_noisy: collection.mean_return,
@@ -182,11 +173,11 @@ impl Trainer {
         }
     }
 
-    /// Flies episodes with noise, remembers them, and updates the inputs' statistics.
+    /// Flies episodes with noise, stores them, and updates the inputs' statistics.
     fn collect(&mut self) -> Collection {
         let done = self.round as f32 / self.config.rounds as f32;
         self.actor.log_scale = f64::from(done * self.config.std_final.ln());
-        let task = Task { weights: self.config.weights(done), ..self.task.clone() };
+        let task = TrainingTask { weights: self.config.weights(done), ..self.task.clone() };
         let (actor, skills) = (&self.actor, &self.skills);
         // Unlike any other round's or seed's.
         let seed = self.seed.wrapping_mul(0x0100_0000).wrapping_add(self.round as u64);
@@ -208,7 +199,7 @@ impl Trainer {
         collection
     }
 
-    /// Returns as they were flown, with the value that is known so far at the episodes' ends.
+    /// Monte-Carlo returns, bootstrapped with the present value at the episodes' ends.
     fn values(&self, collection: &Collection) -> Vec<f32> {
         let Returns { partial, discount, last, .. } = Returns::new(collection);
         let ends = if self.round == 0 {
@@ -218,7 +209,7 @@ impl Trainer {
             vec![mean(|t| t.reward) / (1.0 - mean(|t| t.discount)); partial.len()]
         } else {
             let ends: Vec<f32> =
-                last.iter().flat_map(|&i| collection.transitions[i].to.observation).collect();
+                last.iter().flat_map(|&i| collection.transitions[i].to).collect();
             let ends = Tensor::from_slice(&ends).view([-1, OBSERVATION_LEN as i64]);
             let none = Tensor::zeros([partial.len() as i64, 4], (Kind::Float, tch::Device::Cpu));
             let values = actor::q(&self.skills, &self.critic, self.twins(), &ends, &none);
@@ -231,7 +222,7 @@ impl Trainer {
         if self.config.evaluator == Evaluator::Gradient { Twins::Min } else { Twins::Mean }
     }
 
-    /// Gradient steps on L_feat and the reward's model, and on w where it learns by gradient.
+    /// Gradient steps on L_feat and the reward model, and on w where it learns by gradient.
     fn learn_skills(&mut self) -> Losses {
         let c = &self.config;
         let updates = if self.round == 0 { c.first_updates } else { c.updates };
@@ -243,7 +234,7 @@ impl Trainer {
             if c.evaluator == Evaluator::Gradient {
                 let (phi, next) = no_grad(|| {
                     let next = self.skills.features(&batch.s2, &batch.a.zeros_like());
-                    (self.skills.features(&batch.s, &batch.a), next * self.replay.discounts(&places))
+                    (self.skills.features(&batch.s, &batch.a), next * &batch.discount)
                 });
                 self.critic.gradient_step(&phi, &next, &batch.r, c.rate, TARGET_RATE);
             }
@@ -266,7 +257,7 @@ impl Trainer {
             Evaluator::Gradient => {}
         }
         let errors = [0, 1].map(|parity: u32| {
-            // By the twin that does not know these episodes.
+            // By the twin that was not fitted to these episodes.
             let Rows { phi, ends, r, .. } = rows.of(collection, 1 - parity, self.config.lookahead);
             let w = self.critic.w().narrow(1, i64::from(parity), 1);
             no_grad(|| r_squared(&(r + ends.matmul(&w)), &phi.matmul(&w)))
@@ -283,14 +274,14 @@ impl Trainer {
                 places.iter().copied().enumerate().filter(|(i, _)| i % 2 == parity).map(|(_, p)| p).collect();
             let batch = self.replay.batch(&half);
             let phi = self.skills.features(&batch.s, &batch.a);
-            let next = self.skills.features(&batch.s2, &batch.a.zeros_like()) * self.replay.discounts(&half);
+            let next = self.skills.features(&batch.s2, &batch.a.zeros_like()) * &batch.discount;
             critic::lstd(&phi, &next, &batch.r, self.config.ridge)
         };
         let w = no_grad(|| Tensor::cat(&[fit(0), fit(1)], 1));
         self.critic.set(&w);
     }
 
-    /// Moves the gains up Q, then trains the deviation; returns the entropy above its target.
+    /// Moves the gains up Q, then trains the noise; returns the entropy above its target.
     fn improve(&mut self, collection: &Collection) -> f64 {
         let gains = self.actor.gains();
         let twins = self.twins();
@@ -299,7 +290,7 @@ impl Trainer {
         let none = batch.a.zeros_like();
         let mut dq_da = actor::action_gradient(&self.skills, &self.critic, twins, &batch.s, &none);
         if self.config.correction > 0.0 {
-            dq_da += self.unexplained(collection, &batch.s, &batch.a) * f64::from(self.config.correction);
+            dq_da += self.residual_gradient(collection, &batch.s, &batch.a) * f64::from(self.config.correction);
         }
         self.gradient = actor::gain_gradient(&dq_da, &collection.jacobians, &gains);
         let left = 1.0 - self.round as f32 / self.config.rounds as f32;
@@ -318,8 +309,8 @@ impl Trainer {
         )
     }
 
-    /// What the skills do not explain of the returns, as a gradient with respect to the actions.
-    fn unexplained(&self, collection: &Collection, s: &Tensor, a: &Tensor) -> Tensor {
+    /// The returns' residual as a gradient with respect to the actions.
+    fn residual_gradient(&self, collection: &Collection, s: &Tensor, a: &Tensor) -> Tensor {
         no_grad(|| {
             let errors = Rows::new(&self.skills, collection, 1.0).errors(collection, self.critic.w());
             actor::score_gradient(&errors, a, &self.actor.deviation(&self.skills.observations, s))
@@ -344,9 +335,6 @@ impl Trainer {
     }
 
     /// Writes everything to a file.
-    ///
-    /// # Errors
-    /// When it cannot be written.
     pub fn save(&self, path: &Path) -> anyhow::Result<()> {
         let mut all = self.skills.saved();
         all.extend(self.critic.saved());
@@ -362,9 +350,6 @@ impl Trainer {
     }
 
     /// Puts back what [`Self::save`] wrote, into a trainer of the same configuration.
-    ///
-    /// # Errors
-    /// When the file cannot be read, is damaged, or belongs to another configuration or seed.
     pub fn load(&mut self, path: &Path) -> anyhow::Result<()> {
         let read =
             || -> anyhow::Result<Saved> { Ok(Saved(Tensor::read_safetensors(path)?.into_iter().collect())) };

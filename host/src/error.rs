@@ -1,0 +1,76 @@
+//! Errors as the user meets them: their text and the exit status.
+
+use std::io::ErrorKind;
+
+use steady_sim::suggest;
+use steady_sim::world::WorldError;
+use thiserror::Error;
+
+/// A name or value that does not exist or does not fit: exit status 2.
+#[derive(Debug, Error)]
+#[error("{0}")]
+pub(crate) struct UsageError(pub(crate) String);
+
+/// An error with exit status 2.
+pub(crate) fn usage(message: impl Into<String>) -> anyhow::Error {
+    UsageError(message.into()).into()
+}
+
+/// The error for a name that does not exist: the nearest one, and all there are.
+pub(crate) fn unknown(kind: &str, name: &str, names: &[&str]) -> anyhow::Error {
+    usage(suggest::unknown(kind, name, names))
+}
+
+/// The exit status: 2 for wrong names and paths, 3 and 4 for drones, 1 for the rest.
+pub(crate) fn exit_status(error: &anyhow::Error) -> u8 {
+    for cause in error.chain() {
+        if let Some(error) = cause.downcast_ref::<steady_radio::Error>() {
+            return error.exit_code();
+        }
+        let is_usage = cause.is::<UsageError>()
+            || cause.downcast_ref::<std::io::Error>().is_some_and(|e| e.kind() == ErrorKind::NotFound)
+            || matches!(
+                cause.downcast_ref(),
+                Some(WorldError::UnknownName { .. } | WorldError::UnknownKey { .. })
+            );
+        if is_usage {
+            return 2;
+        }
+    }
+    1
+}
+
+/// The error and its causes in one line. Many error types repeat their cause in their own text; it is said
+/// only once here.
+pub(crate) fn describe(error: &anyhow::Error) -> String {
+    error.chain().skip(1).fold(error.to_string(), |text, cause| {
+        let cause = cause.to_string();
+        if text.contains(&cause) { text } else { format!("{text}: {cause}") }
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use anyhow::Context;
+    use steady_sim::World;
+
+    use super::*;
+
+    #[test]
+    fn nothing_is_said_twice() {
+        let error = anyhow::Error::from(World::load("no/such.toml").unwrap_err()).context("the sweep");
+        let text = describe(&error);
+        assert!(text.starts_with("the sweep: no/such.toml: "), "{text}");
+        assert_eq!(text.matches("No such file").count(), 1, "{text}");
+    }
+
+    #[test]
+    fn the_exit_status_tells_wrong_names_and_paths_from_failures() {
+        let missing = std::fs::read("/no/such/file").context("/no/such/file: cannot be read").unwrap_err();
+        assert_eq!(exit_status(&missing), 2);
+        assert_eq!(exit_status(&World::load("papper").unwrap_err().into()), 2);
+        assert_eq!(exit_status(&unknown("preset", "smok", &["smoke"]).context("here")), 2);
+        assert_eq!(exit_status(&anyhow::anyhow!("broken")), 1);
+        assert_eq!(exit_status(&steady_radio::Error::Dongle(String::new()).into()), 3);
+    }
+}
