@@ -36,7 +36,7 @@ fn assert_flies(task: &str, world: &str, error_m: f64) {
     let flown = &fly(f, &elf, &["--task", task, "--world", world, "--out", "out"])[0];
     let summary = &flown["summary"];
     assert!(flown["success"].as_bool().unwrap() && summary["is_landed"].as_bool().unwrap(), "{flown}");
-    let tracking = flown["tracking"]["tracking_error_m"].as_f64().unwrap();
+    let tracking = flown["metrics"]["tracking_error_m"].as_f64().unwrap();
     assert!(tracking < error_m, "{tracking} m");
     assert!(summary["cpu_load"].as_f64().unwrap() < 0.5, "{}", summary["cpu_load"]);
 
