@@ -187,6 +187,16 @@ fn flies_the_figure_eight_in_the_papers_world() {
     assert_flies(Task::FigureEight, "paper", 0.15);
 }
 
+#[test]
+fn flies_the_square() {
+    assert_flies(Task::Square, "nominal", 0.05);
+}
+
+#[test]
+fn flies_the_helix_in_the_papers_world() {
+    assert_flies(Task::Helix, "paper", 0.10);
+}
+
 /// What the drone may take of its processor. Instructions are exact and gate; cycles are the cost
 /// table's estimate, held to the same figure because they can only be more.
 #[test]

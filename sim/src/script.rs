@@ -188,7 +188,7 @@ impl Script {
                 let (position, duration) = self.approach()?;
                 Some(HighLevel::GoTo { relative, linear: false, position, yaw: 0.0, duration })
             }
-            Leg::Task => (!self.pieces.is_empty()).then(|| HighLevel::StartTrajectory {
+            Leg::Task => (!self.pieces.is_empty()).then_some(HighLevel::StartTrajectory {
                 id: TRAJECTORY_ID,
                 time_scale: 1.0,
                 reversed: false,
