@@ -5,9 +5,9 @@
 use std::path::PathBuf;
 
 use anyhow::Result;
-use steady_sim::World;
+use steady_sim::{Task, World};
 use virtual_crazyflie::ground::Dongle;
-use virtual_crazyflie::mission::{Mission, Task};
+use virtual_crazyflie::mission::Mission;
 use virtual_crazyflie::session::{Session, Setup};
 use virtual_crazyflie::summary::Summary;
 use virtual_crazyflie::{Image, sdimage};

@@ -17,7 +17,6 @@ pub mod machine;
 pub mod mission;
 pub mod network;
 pub mod outside;
-pub mod plant;
 pub mod scene;
 pub mod sdimage;
 pub mod session;

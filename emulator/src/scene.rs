@@ -6,13 +6,13 @@ use std::rc::Rc;
 
 use steady_common::State;
 use steady_common::crtp::localization;
+use steady_sim::Plant;
 
 use crate::board::Board;
 use crate::cortex::unicorn::Memory;
 use crate::fault::Faults;
 use crate::ground::Ground;
 use crate::outside::Outside;
-use crate::plant::Plant;
 
 /// Period of the barometer, ms.
 const BAROMETER_MS: u64 = 20;

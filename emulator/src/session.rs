@@ -7,7 +7,7 @@ use std::rc::Rc;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
-use steady_sim::World;
+use steady_sim::{Plant, PlantParams, World};
 
 use crate::board::card::Card;
 use crate::board::eeprom::Eeprom;
@@ -19,7 +19,6 @@ use crate::fault::{Fault, Faults, Kind};
 use crate::ground::Ground;
 use crate::image::Image;
 use crate::machine::Machine;
-use crate::plant::Plant;
 use crate::scene::{Scene, SharedScene};
 use crate::trace::{Texts, Trace};
 
@@ -102,7 +101,8 @@ impl Session {
         let has_deck = file.is_some();
         let mut faults = Faults::new(setup.faults);
         let exact_faults = faults.take_exact();
-        let scene = Scene::new(Plant::new(&setup.world, setup.seed)?, ground, faults);
+        let world = PlantParams::new(&setup.world).context("the world cannot be simulated")?;
+        let scene = Scene::new(Plant::new(&world, setup.seed), ground, faults);
         let scene = Rc::new(RefCell::new(scene));
         let board = Board::new(
             Card::new(file),

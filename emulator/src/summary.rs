@@ -3,37 +3,22 @@
 use std::path::Path;
 
 use serde::Serialize;
-use steady_common::observation::{REWARD_CONSTANT, RewardWeights, reward};
+use steady_common::Action;
 use steady_common::transition::{Decoder, Flags, Transition};
 use steady_common::usdlog::{Ending, Header, Layout, Scanner};
-use steady_common::{Action, Reference, State};
+use steady_sim::FlightMetrics;
+use steady_sim::metrics::Accumulator;
 
 use crate::mission::Phase;
 use crate::sdimage;
 use crate::session::{End, Session};
 
-/// Milliseconds in a control step.
+/// Milliseconds in a control step, and its length in s.
 const CONTROL_MS: usize = 2;
+const CONTROL_S: f64 = 0.002;
 /// Exception numbers of the executors: interrupts 52 and 53, whose peripherals the firmware does not use.
 const FLIGHT_EXCEPTION: usize = 16 + 52;
 const RADIO_EXCEPTION: usize = 16 + 53;
-
-/// How well the task was flown, over the part of the flight that counts.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
-pub struct Tracking {
-    /// Length of that part, s.
-    pub duration_s: f64,
-    /// Mean distance from the reference, m.
-    pub tracking_error_m: f64,
-    /// Largest distance, m.
-    pub worst_error_m: f64,
-    /// Sum over control steps of the reward without its constant.
-    pub cumulative_reward: f64,
-    /// Root mean square of roll and pitch, rad.
-    pub tilt_rms_rad: f64,
-    /// Mean height error while the reference stands still in the air, m.
-    pub hover_height_error_m: f64,
-}
 
 /// What one executor, or one function with all it calls, took of the processor.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
@@ -88,8 +73,8 @@ pub struct Summary {
     pub final_position_m: [f32; 3],
     /// Most height, m.
     pub highest_m: f32,
-    /// Tracking, where there was something to track.
-    pub tracking: Option<Tracking>,
+    /// How well the part that counts was flown, by the simulator's truth.
+    pub metrics: Option<FlightMetrics>,
     /// Virtual time, s.
     pub virtual_s: f64,
     /// Real time, s.
@@ -140,10 +125,7 @@ impl Summary {
         let mission = scene.ground.mission();
         let board = session.machine.look();
         let last = scene.samples.last();
-        let rest = scene.plant.rest_height_m();
-        let is_landed = last.is_some_and(|s| {
-            s.truth.position.z < rest + 0.02 && s.truth.attitude.to_matrix().z.z > 0.9 && s.motors == [0; 4]
-        });
+        let is_landed = scene.plant.is_on_floor() && last.is_some_and(|s| s.motors == [0; 4]);
         let failure = match end {
             End::Stopped(why) => Some(why.clone()),
             _ => mission.and_then(|m| m.failure.clone()),
@@ -164,7 +146,7 @@ impl Summary {
             final_position_m: last
                 .map_or([0.0; 3], |s| [s.truth.position.x, s.truth.position.y, s.truth.position.z]),
             highest_m: scene.samples.iter().map(|s| s.truth.position.z).fold(0.0, f32::max),
-            tracking: tracking(session),
+            metrics: metrics(session),
             virtual_s: session.virtual_s(),
             real_s: session.real_s(),
             speed: session.virtual_s() / session.real_s().max(1e-9),
@@ -228,38 +210,17 @@ fn function(session: &Session, index: usize) -> Effort {
     }
 }
 
-fn tracking(session: &Session) -> Option<Tracking> {
+fn metrics(session: &Session) -> Option<FlightMetrics> {
     let scene = session.scene();
     let mission = scene.ground.mission()?;
     let first = scene.samples.first()?.time_us;
-    let mut t = Tracking::default();
-    let (mut steps, mut still) = (0.0, 0.0);
+    let mut totals = Accumulator::new(CONTROL_S);
     for wanted in mission.wanted.iter().filter(|w| w.counts).step_by(CONTROL_MS) {
         let index = (wanted.time_us - first) / 1000;
         let Some(sample) = scene.samples.get(index as usize) else { continue };
-        let (truth, reference): (&State, &Reference) = (&sample.truth, &wanted.reference);
-        let error = f64::from((truth.position - reference.position).norm());
-        let rpy = truth.attitude.to_euler();
-        steps += 1.0;
-        t.tracking_error_m += error;
-        t.worst_error_m = t.worst_error_m.max(error);
-        let action = Action::from_motors(sample.thrust);
-        let r = reward(&RewardWeights::PAPER, truth, reference, &action) - REWARD_CONSTANT;
-        t.cumulative_reward += f64::from(r);
-        t.tilt_rms_rad += f64::from(rpy.x * rpy.x + rpy.y * rpy.y);
-        if reference.position.z > 0.5 && reference.velocity.norm() < 1e-3 {
-            still += 1.0;
-            t.hover_height_error_m += f64::from((truth.position.z - reference.position.z).abs());
-        }
+        totals.add(&sample.truth, &wanted.reference, &Action::from_motors(sample.thrust));
     }
-    if steps == 0.0 {
-        return None;
-    }
-    t.duration_s = steps * CONTROL_MS as f64 / 1000.0;
-    t.tracking_error_m /= steps;
-    t.tilt_rms_rad = (t.tilt_rms_rad / steps).sqrt();
-    t.hover_height_error_m /= f64::max(still, 1.0);
-    Some(t)
+    totals.finish((f64::from(mission.script().counted_s()) / CONTROL_S) as usize)
 }
 
 /// Looks at every log on a card.

@@ -5,9 +5,9 @@ use steady_common::supervisor::State;
 use steady_common::transition::{Decoder, Transition};
 use steady_common::usdlog::{Header, Layout, Record, Scanner};
 use steady_common::{GainTable, gain_table};
-use steady_sim::World;
+use steady_sim::{Task, World};
 use virtual_crazyflie::ground::Dongle;
-use virtual_crazyflie::mission::{Mission, Task};
+use virtual_crazyflie::mission::Mission;
 use virtual_crazyflie::session::{End, Session, Setup};
 use virtual_crazyflie::summary::Summary;
 use virtual_crazyflie::{Image, sdimage};
@@ -157,11 +157,11 @@ fn assert_flies(task: Task, world: &'static str, error_m: f64) {
     let Some(flown) = fly(Plan { task, world, limit_s: 60.0, ..Plan::default() }) else { return };
     assert_landed(&flown);
     assert_eq!(flown.end, End::PowerOff, "the button switches it off");
-    let tracking = flown.summary.tracking.unwrap();
-    assert!(tracking.tracking_error_m < error_m, "{tracking:?}");
+    let metrics = flown.summary.metrics.unwrap();
+    assert!(metrics.tracking_error_m < error_m, "{metrics:?}");
     let log = flown.log();
     assert!(log.is_closed && log.lost == 0 && log.skipped_bytes == 0, "{log:?}");
-    assert!(log.records as f64 > 480.0 * tracking.duration_s, "{log:?}");
+    assert!(log.records as f64 > 480.0 * metrics.duration_s, "{log:?}");
     assert!(flown.summary.cpu_load < 0.5, "{}", flown.summary.cpu_load);
     assert_eq!(flown.summary.serial_errors, [0, 0]);
     assert!(flown.summary.resets.is_empty() && flown.summary.faults.is_empty());
@@ -185,6 +185,16 @@ fn flies_the_figure_eight_in_the_nominal_world() {
 #[test]
 fn flies_the_figure_eight_in_the_papers_world() {
     assert_flies(Task::FigureEight, "paper", 0.15);
+}
+
+#[test]
+fn flies_the_square() {
+    assert_flies(Task::Square, "nominal", 0.05);
+}
+
+#[test]
+fn flies_the_helix_in_the_papers_world() {
+    assert_flies(Task::Helix, "paper", 0.10);
 }
 
 /// What the drone may take of its processor. Instructions are exact and gate; cycles are the cost
@@ -275,7 +285,7 @@ fn a_card_that_wears_out_in_flight_costs_only_the_log_after_it() {
 fn a_slow_card_drops_whole_records_and_never_disturbs_the_flight() {
     let Some(flown) = with(&["1:card-slow=20"]) else { return };
     assert_landed(&flown);
-    assert!(flown.summary.tracking.unwrap().tracking_error_m < 0.02);
+    assert!(flown.summary.metrics.unwrap().tracking_error_m < 0.02);
     let log = flown.log();
     assert!(log.lost > 0 && log.skipped_bytes == 0, "{log:?}");
 }
@@ -300,7 +310,7 @@ fn a_sensor_bus_that_hangs_for_a_moment_is_brought_back() {
     let Some(flown) = with(&["5.5:imu-stuck", "5.515:imu-back"]) else { return };
     assert_landed(&flown);
     assert!(flown.summary.resets.is_empty());
-    assert!(flown.summary.tracking.unwrap().worst_error_m < 0.1);
+    assert!(flown.summary.metrics.unwrap().max_error_m < 0.1);
 }
 
 #[test]
@@ -339,7 +349,7 @@ fn lost_motion_capture_ends_in_a_landing_of_its_own() {
 fn motion_capture_lost_for_a_moment_is_flown_over() {
     let Some(flown) = with(&["5.5:mocap-lost", "5.8:mocap-back"]) else { return };
     assert_landed(&flown);
-    assert!(flown.summary.tracking.unwrap().worst_error_m < 0.1);
+    assert!(flown.summary.metrics.unwrap().max_error_m < 0.1);
     assert_log_until(&flown, 9.0);
 }
 
@@ -370,7 +380,7 @@ fn weak_motors_bring_it_down_and_then_stand_still() {
 fn a_battery_that_reads_low_at_once_is_flown_and_landed_with() {
     let Some(flown) = with(&["5.5:battery-sag=0.6"]) else { return };
     assert_landed(&flown);
-    assert!(flown.summary.tracking.unwrap().worst_error_m < 0.15);
+    assert!(flown.summary.metrics.unwrap().max_error_m < 0.15);
 }
 
 #[test]
@@ -445,7 +455,7 @@ fn a_long_stall_wakes_the_watchdog_and_is_told() {
 fn a_radio_processor_that_takes_no_bytes_does_not_disturb_the_flight() {
     let Some(flown) = with(&["5.2:flow-blocked=500"]) else { return };
     assert_landed(&flown);
-    assert!(flown.summary.tracking.unwrap().worst_error_m < 0.1);
+    assert!(flown.summary.metrics.unwrap().max_error_m < 0.1);
     assert_eq!(flown.summary.serial_errors, [0, 0]);
 }
 

@@ -12,6 +12,8 @@ use anyhow::{Context, Result, bail};
 use serde::{Deserialize, Serialize};
 use steady_common::GainTable;
 use steady_common::exploration::Exploration;
+use steady_sim::FlightMetrics;
+pub(crate) use steady_sim::FlightMetrics as Tracking;
 
 use crate::log::check::{Verdict, check};
 use crate::log::replay::{Replay, replay};
@@ -129,7 +131,7 @@ impl Controller {
 /// What is to be flown.
 #[derive(Clone, Debug)]
 pub struct Plan {
-    /// `hover`, `takeoff-land`, `figure8`, or a CSV file of polynomial pieces.
+    /// A task's name, or a CSV file of polynomial pieces.
     pub task: String,
     /// A world's name or file.
     pub world: String,
@@ -266,30 +268,13 @@ pub struct Flown {
     pub success: bool,
     /// What the virtual Crazyflie says about it.
     pub summary: serde_json::Value,
-    /// Tracking, where there was something to track.
-    pub tracking: Option<Tracking>,
+    /// How well the part that counts was flown.
+    pub metrics: Option<FlightMetrics>,
     /// The logs, and what is wrong with them.
     pub logs: Vec<Checked>,
     /// The virtual Crazyflie's summary for people.
     #[serde(skip)]
     pub text: String,
-}
-
-/// How well the task was flown over the part that counts: by the simulator's truth, or by a real drone's own estimate.
-#[derive(Clone, Copy, Debug, Default, Deserialize, PartialEq, Serialize)]
-pub struct Tracking {
-    /// Length of that part, s.
-    pub duration_s: f64,
-    /// Mean distance from the reference, m.
-    pub tracking_error_m: f64,
-    /// Largest distance, m.
-    pub worst_error_m: f64,
-    /// Sum over control steps of the reward without its constant.
-    pub cumulative_reward: f64,
-    /// Root mean square of roll and pitch, rad.
-    pub tilt_rms_rad: f64,
-    /// Mean height error while the reference stands still in the air, m.
-    pub hover_height_error_m: f64,
 }
 
 /// A log of the flight, read back.
@@ -304,9 +289,9 @@ pub struct Checked {
 impl Flown {
     fn new(folder: &Path, text: String, summary: serde_json::Value) -> Result<Self> {
         let success = summary["success"].as_bool().unwrap_or(false);
-        let tracking = match &summary["tracking"] {
+        let metrics = match &summary["metrics"] {
             serde_json::Value::Null => None,
-            value => Some(Tracking::deserialize(value).context("the summary's tracking")?),
+            value => Some(FlightMetrics::deserialize(value).context("the summary's metrics")?),
         };
         let names = summary["logs"].as_array().map(Vec::as_slice).unwrap_or_default();
         let mut logs = Vec::new();
@@ -317,7 +302,7 @@ impl Flown {
                 logs.push(Checked { verdict: check(&mut log)?, replay: replay(&mut log, &[])? });
             }
         }
-        Ok(Self { folder: folder.to_owned(), success, summary, tracking, logs, text })
+        Ok(Self { folder: folder.to_owned(), success, summary, metrics, logs, text })
     }
 
     /// The logs' files.

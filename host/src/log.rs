@@ -26,12 +26,11 @@ pub mod info;
 pub mod replay;
 mod sources;
 mod steps;
-mod writer;
 
 pub use columns::{column_name, unit};
 pub use file::{Event, Log, LogError, Source, Variable};
 pub use sources::{Found, find};
+pub use steady_native::log::Writer;
 pub use steps::{
     Beginning, Flight, Link, Recording, Segment, Step, Tracker, each_step, known_gains, transitions,
 };
-pub use writer::Writer;

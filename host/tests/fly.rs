@@ -36,7 +36,7 @@ fn assert_flies(task: &str, world: &str, error_m: f64) {
     let flown = &fly(f, &elf, &["--task", task, "--world", world, "--out", "out"])[0];
     let summary = &flown["summary"];
     assert!(flown["success"].as_bool().unwrap() && summary["is_landed"].as_bool().unwrap(), "{flown}");
-    let tracking = flown["tracking"]["tracking_error_m"].as_f64().unwrap();
+    let tracking = flown["metrics"]["tracking_error_m"].as_f64().unwrap();
     assert!(tracking < error_m, "{tracking} m");
     assert!(summary["cpu_load"].as_f64().unwrap() < 0.5, "{}", summary["cpu_load"]);
 
@@ -76,6 +76,21 @@ fn flies_the_figure_eight_in_the_nominal_world() {
 #[test]
 fn flies_the_figure_eight_in_the_papers_world() {
     assert_flies("figure8", "paper", 0.15);
+}
+
+#[test]
+fn flies_the_square_and_the_helix() {
+    assert_flies("square", "paper", 0.12);
+    assert_flies("helix", "nominal", 0.05);
+}
+
+#[test]
+fn an_unknown_task_is_a_usage_error_that_names_the_nearest() {
+    let folder = tempfile::tempdir().unwrap();
+    let output = steady(folder.path(), Path::new("none.elf"), &["fly", "--task", "sqare"]);
+    let error = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(2), "{error}");
+    assert!(error.contains("did you mean `square`"), "{error}");
 }
 
 /// One piece, 4 s long: 0.5 m along x and back to rest, by the polynomial that is smooth at both ends.

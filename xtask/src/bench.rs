@@ -23,6 +23,7 @@ const PROGRAMS: &[(&str, &str)] = &[
     ("steady-common", "bench_usdlog"),
     ("steady", "bench_log"),
     ("steady-sim", "bench_sim"),
+    ("steady-native", "bench_native"),
     ("steady", "bench_train"),
     ("virtual-crazyflie", "bench_flight"),
 ];

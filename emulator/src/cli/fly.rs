@@ -6,8 +6,9 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
 use clap::Args;
+use steady_sim::script::Course;
 use virtual_crazyflie::ground::Dongle;
-use virtual_crazyflie::mission::{Mission, Phase, Task};
+use virtual_crazyflie::mission::{Mission, Phase};
 use virtual_crazyflie::sdimage;
 use virtual_crazyflie::session::{End, Session};
 use virtual_crazyflie::setting::Setting;
@@ -24,9 +25,9 @@ use super::options::Options;
 pub(crate) struct Cmd {
     #[command(flatten)]
     options: Options,
-    /// hover, takeoff-land, figure8, or a CSV file of polynomial pieces.
+    /// hover, takeoff-land, figure8, square, helix, or a CSV file of polynomial pieces.
     #[arg(long, default_value = "takeoff-land")]
-    task: String,
+    task: Course,
     /// A parameter to set before the flight, as GROUP.NAME=VALUE; may be given several times.
     #[arg(long, value_name = "PARAM")]
     param: Vec<Setting>,
@@ -54,7 +55,7 @@ impl Cmd {
         fs::create_dir_all(out).with_context(|| format!("cannot make the folder {}", out.display()))?;
         let world = self.options.world()?;
         let dongle = Dongle::new(&world.radio, self.options.seed);
-        let mission = Mission::new(Task::parse(&self.task)?, dongle).with_settings(self.param.clone());
+        let mission = Mission::new(self.task.clone(), dongle).with_settings(self.param.clone());
         let setup = self.options.setup(out, self.profile)?;
         let card = setup.card.clone();
         let mut session = Session::new(setup, Box::new(mission))?;
@@ -155,17 +156,10 @@ fn describe(s: &Summary, session: &Session, end: &End) -> String {
     let [x, y, z] = s.final_position_m;
     let landed = if s.is_landed { "on the floor, motors off" } else { "not landed" };
     line("end", format!("({x:.3}, {y:.3}, {z:.3}) m, {landed}; highest {:.2} m", s.highest_m));
-    if let Some(t) = &s.tracking {
+    if let Some(m) = &s.metrics {
         line(
-            "tracking",
-            format!(
-                "{:.2} cm mean, {:.1} cm worst over {:.1} s; reward {:.0}; roll/pitch RMS {:.2} deg",
-                100.0 * t.tracking_error_m,
-                100.0 * t.worst_error_m,
-                t.duration_s,
-                t.cumulative_reward,
-                t.tilt_rms_rad.to_degrees()
-            ),
+            "task",
+            format!("{}; max error {:.1} cm, {:.1} s", m.line(), 100.0 * m.max_error_m, m.duration_s),
         );
     }
     line("processor", format!("{:.1} % load in the air (cycles are an estimate)", 100.0 * s.cpu_load));

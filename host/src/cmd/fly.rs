@@ -6,6 +6,7 @@ use std::str::FromStr;
 use anyhow::{Result, bail};
 use clap::Args;
 use steady_common::exploration::Exploration;
+use steady_sim::script::Course;
 
 use super::log::describe_replay;
 use crate::fly::{Controller, Flown, Plan, Program};
@@ -35,6 +36,11 @@ impl FromStr for Noise {
     }
 }
 
+/// Checks a task's name, or a file of pieces.
+fn task(text: &str) -> Result<String, String> {
+    text.parse::<Course>().map(|_| text.to_owned())
+}
+
 /// Fly a task with the real firmware on the virtual Crazyflie.
 ///
 /// The drone's own image takes off, does the task and lands, in a simulated world, with its log on a
@@ -42,8 +48,8 @@ impl FromStr for Noise {
 /// pictures. Exit status 1 when a flight did not succeed.
 #[derive(Debug, Args)]
 pub(crate) struct Cmd {
-    /// hover, takeoff-land, figure8, or a CSV file of polynomial pieces as Crazyswarm writes them.
-    #[arg(long, default_value = "takeoff-land")]
+    /// hover, takeoff-land, figure8, square, helix, or a CSV file of polynomial pieces as Crazyswarm writes them.
+    #[arg(long, default_value = "takeoff-land", value_parser = task)]
     task: String,
     /// World: name of a shipped one or a TOML file.
     #[arg(long, default_value = "nominal")]

@@ -94,10 +94,9 @@ mod tests {
                 tracking: Some(Tracking {
                     duration_s: 1.0,
                     tracking_error_m: 0.1,
-                    worst_error_m: 0.2,
+                    max_error_m: 0.2,
                     cumulative_reward: *reward,
-                    tilt_rms_rad: 0.0,
-                    hover_height_error_m: 0.0,
+                    ..Tracking::default()
                 }),
                 steps: 1,
                 lost: 0,

@@ -288,7 +288,7 @@ impl Recorded {
             let rpy = s.state.attitude.to_euler();
             t.duration_s += f64::from(s.dt_s);
             t.tracking_error_m += error / n;
-            t.worst_error_m = t.worst_error_m.max(error);
+            t.max_error_m = t.max_error_m.max(error);
             let r = reward(&RewardWeights::PAPER, &s.state, &s.reference, &s.applied);
             t.cumulative_reward += f64::from(r - REWARD_CONSTANT);
             t.tilt_rms_rad += f64::from(rpy.x * rpy.x + rpy.y * rpy.y) / n;

@@ -122,14 +122,7 @@ impl Outcome {
     /// With numbers that are the same to the bit after they were written and read again.
     #[must_use]
     pub fn rounded(self) -> Self {
-        let tracking = self.tracking.map(|t| Tracking {
-            duration_s: rounded(t.duration_s),
-            tracking_error_m: rounded(t.tracking_error_m),
-            worst_error_m: rounded(t.worst_error_m),
-            cumulative_reward: rounded(t.cumulative_reward),
-            tilt_rms_rad: rounded(t.tilt_rms_rad),
-            hover_height_error_m: rounded(t.hover_height_error_m),
-        });
+        let tracking = self.tracking.map(Tracking::rounded);
         Self { tracking, cpu_load: rounded(self.cpu_load), ..self }
     }
 }

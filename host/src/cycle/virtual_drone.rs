@@ -153,7 +153,7 @@ fn outcome(flight: &Flight, flown: &Flown) -> Result<Outcome> {
     let landed = flown.summary["is_landed"].as_bool().unwrap_or(false);
     let failure = flown.summary["failure"].as_str();
     let tracking =
-        flown.tracking.filter(|t| t.cumulative_reward.is_finite() && t.tracking_error_m.is_finite());
+        flown.metrics.filter(|t| t.cumulative_reward.is_finite() && t.tracking_error_m.is_finite());
     let trouble = if guarded {
         Some("the gain guard took the table out of flight and landed".to_owned())
     } else if let Some(why) = failure {

@@ -10,8 +10,9 @@ use anyhow::{Result, bail};
 use serde_json::json;
 use steady::cycle::stage::{FLASH, Flashed, Flight};
 use steady::cycle::{Outcome, Stage, Teacher};
-use steady::fly::{Controller, Tracking};
+use steady::fly::Controller;
 use steady_common::GainTable;
+use steady_sim::FlightMetrics;
 
 /// A drone that flies the better the nearer a gain is to 1.5 times its nominal value, and is killed at one
 /// of its calls.
@@ -60,13 +61,14 @@ impl Stage for FakeDrone {
             seed: flight.seed,
             is_good,
             trouble: (!is_good).then(|| "it crashed".to_owned()),
-            tracking: Some(Tracking {
+            tracking: Some(FlightMetrics {
                 duration_s: 10.0,
                 tracking_error_m: 0.1 * off,
-                worst_error_m: 0.2 * off,
+                max_error_m: 0.2 * off,
                 cumulative_reward: -1000.0 * off - wobble - off * wobble / 3.0,
                 tilt_rms_rad: 0.01,
                 hover_height_error_m: 0.05 * off,
+                crash: None,
             }),
             steps: if flight.faults.is_empty() { 5000 } else { 0 },
             lost: 0,

@@ -1,4 +1,4 @@
-//! A log as the drone writes it, for what flies without one.
+//! Logs in the format of the drone's card.
 
 use std::io::{self, Write};
 

@@ -1,9 +1,16 @@
-//! The drone's body in its world, in lock step with the firmware: motors in, sensors out.
+//! A drone as its firmware meets it: motor powers in, sensor readings out, a thousand times a second.
+//!
+//! The virtual Crazyflie and the native drone fly the same plant, with the same noise.
 
-use anyhow::{Context, Result};
-use steady_common::{State, Vec3};
-use steady_sim::world::PerceptionSource;
-use steady_sim::{Drone, MAX_MOTOR_THRUST_N, MocapSample, Params, Rng, World};
+use steady_common::{Action, State, Vec3};
+
+use crate::drone::Drone;
+use crate::initial::Initial;
+use crate::mocap::MocapSample;
+use crate::motors::MAX_MOTOR_THRUST_N;
+use crate::params::Params;
+use crate::rng::Rng;
+use crate::world::{PerceptionSource, World, WorldError};
 
 /// Physics steps in a second: one for every sample of the inertial sensors.
 pub const RATE_HZ: f32 = 1000.0;
@@ -13,6 +20,10 @@ const GYRO_REST_STD: f32 = 0.0026;
 const ACCELEROMETER_REST_STD: f32 = 0.021;
 /// Random stream of the sensors' noise, apart from the drone's own.
 const NOISE_STREAM: u64 = 1000;
+/// A landed drone is at most this far above its resting height, m.
+const LANDED_M: f32 = 0.02;
+/// Cosine of the largest tilt of a landed drone.
+const LANDED_COS: f32 = 0.9;
 
 /// What the sensors measure in a step.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -29,45 +40,71 @@ pub struct Reading {
     pub mocap: Option<MocapSample>,
 }
 
-/// The body.
-pub struct Plant {
+/// A world compiled for flights at 1 kHz with sensors.
+#[derive(Clone, Debug, PartialEq)]
+pub struct PlantParams {
     params: Params,
-    drone: Drone,
-    rng: Rng,
     gyro_noise: f32,
     force_noise: f32,
-    hover_rpm: f32,
     thrust_n_per_rpm2: f32,
+}
+
+impl PlantParams {
+    /// Compiles a world.
+    ///
+    /// # Errors
+    /// If the world is not valid.
+    pub fn new(world: &World) -> Result<Self, WorldError> {
+        let mut world = world.clone();
+        world.physics.rate_hz = RATE_HZ;
+        world.perception.source = PerceptionSource::Sensors;
+        // White noise is mostly vibration, so it grows with the rotors' speed: the plant adds it.
+        let gyro_noise = std::mem::take(&mut world.imu.gyro_noise_std_rad_s);
+        let force_noise = std::mem::take(&mut world.imu.accelerometer_noise_std_m_s2);
+        let thrust_n_per_rpm2 = world.motors.thrust_n_per_rpm2;
+        Ok(Self { params: world.compile()?, gyro_noise, force_noise, thrust_n_per_rpm2 })
+    }
+
+    /// The constants of a physics step.
+    #[must_use]
+    pub fn params(&self) -> &Params {
+        &self.params
+    }
+}
+
+/// The drone's body and sensors.
+#[derive(Clone, Debug)]
+pub struct Plant {
+    world: PlantParams,
+    drone: Drone,
+    rng: Rng,
+    hover_rpm: f32,
     /// Part of their power that the motors still give (faults).
     pub motor_health: [f32; 4],
     /// Voltage taken from the battery by something else (faults), V.
     pub voltage_drop_v: f32,
+    /// Another force on the body, N in the world frame (faults).
+    pub push_n: Vec3,
 }
 
 impl Plant {
-    /// A drone on the floor of a world.
-    ///
-    /// # Errors
-    /// If the world is not valid.
-    pub fn new(world: &World, seed: u64) -> Result<Self> {
-        let mut world = world.clone();
-        world.physics.rate_hz = RATE_HZ;
-        world.perception.source = PerceptionSource::Sensors;
-        // White noise is vibration for the most part, so it goes with the rotors: it is added here.
-        let gyro_noise = std::mem::take(&mut world.imu.gyro_noise_std_rad_s);
-        let force_noise = std::mem::take(&mut world.imu.accelerometer_noise_std_m_s2);
-        let params = world.compile().context("the world cannot be simulated")?;
-        Ok(Self {
-            drone: Drone::new(&params, seed, 0),
-            hover_rpm: params.hover_rpm(),
-            params,
-            thrust_n_per_rpm2: world.motors.thrust_n_per_rpm2,
+    /// A drone on the floor at the origin.
+    #[must_use]
+    pub fn new(world: &PlantParams, seed: u64) -> Self {
+        Self {
+            drone: Drone::new(&world.params, seed, 0),
+            hover_rpm: world.params.hover_rpm(),
+            world: world.clone(),
             rng: Rng::new(seed, NOISE_STREAM),
-            gyro_noise,
-            force_noise,
             motor_health: [1.0; 4],
             voltage_drop_v: 0.0,
-        })
+            push_n: Vec3::ZERO,
+        }
+    }
+
+    /// Puts the drone into another state, with a charged battery and new sensor biases.
+    pub fn reset(&mut self, initial: &Initial) {
+        self.drone.reset(&self.world.params, initial);
     }
 
     /// A millisecond with the motors at these powers, of 65536.
@@ -76,7 +113,7 @@ impl Plant {
         for ((given, pwm), health) in given.iter_mut().zip(pwm).zip(self.motor_health) {
             *given = (f32::from(pwm) * health) as u16;
         }
-        self.drone.step_pwm(&self.params, given, Vec3::ZERO);
+        self.drone.step_pwm(&self.world.params, given, self.push_n);
         let sample = self.drone.imu().unwrap_or_default();
         let mean_rpm = self.drone.rpm().iter().sum::<f32>() / 4.0;
         let shaking = (mean_rpm / self.hover_rpm).min(1.5);
@@ -85,13 +122,13 @@ impl Plant {
         Reading {
             gyro: sample.gyro_rad_s
                 + self.rng.normal_vec() * GYRO_REST_STD
-                + self.rng.normal_vec() * (self.gyro_noise * shaking),
+                + self.rng.normal_vec() * (self.world.gyro_noise * shaking),
             force: sample.accelerometer_m_s2
                 + self.rng.normal_vec() * ACCELEROMETER_REST_STD
-                + self.rng.normal_vec() * (self.force_noise * shaking),
+                + self.rng.normal_vec() * (self.world.force_noise * shaking),
             // 12 Pa a metre near the ground, and the noise of the sensor.
             pressure_pa: 101_325.0 - 12.01 * altitude_m + 1.2 * f64::from(self.rng.normal()),
-            battery_v: self.drone.battery().voltage_v - self.voltage_drop_v,
+            battery_v: self.battery_v(),
             mocap: self.drone.mocap(),
         }
     }
@@ -99,7 +136,7 @@ impl Plant {
     /// Thrust of the rotors, of the full thrust.
     #[must_use]
     pub fn thrust(&self) -> [f32; 4] {
-        self.drone.rpm().map(|rpm| rpm * rpm * self.thrust_n_per_rpm2 / MAX_MOTOR_THRUST_N)
+        self.drone.rpm().map(|rpm| rpm * rpm * self.world.thrust_n_per_rpm2 / MAX_MOTOR_THRUST_N)
     }
 
     /// The true state.
@@ -108,10 +145,24 @@ impl Plant {
         self.drone.truth()
     }
 
-    /// Height of the centre when the drone stands on the floor, m.
+    /// What the rotors really give, as an action.
     #[must_use]
-    pub fn rest_height_m(&self) -> f32 {
-        self.params.rest_height_m()
+    pub fn action(&self) -> Action {
+        Action::from_motors(self.thrust())
+    }
+
+    /// True when the drone stands upright on the floor.
+    #[must_use]
+    pub fn is_on_floor(&self) -> bool {
+        let truth = self.truth();
+        truth.position.z < self.world.params.rest_height_m() + LANDED_M
+            && truth.attitude.to_matrix().z.z > LANDED_COS
+    }
+
+    /// The battery's voltage, V.
+    #[must_use]
+    pub fn battery_v(&self) -> f32 {
+        self.drone.battery().voltage_v - self.voltage_drop_v
     }
 }
 
@@ -119,10 +170,13 @@ impl Plant {
 mod tests {
     use super::*;
 
+    fn plant(world: &str) -> Plant {
+        Plant::new(&PlantParams::new(&World::named(world).unwrap()).unwrap(), 1)
+    }
+
     #[test]
     fn rests_on_the_floor_quietly_and_shakes_in_the_air() {
-        let world = World::named("paper").unwrap();
-        let mut plant = Plant::new(&world, 1).unwrap();
+        let mut plant = plant("paper");
         let spread = |plant: &mut Plant, pwm| {
             let readings: Vec<Reading> = (0..500).map(|_| plant.step([pwm; 4])).collect();
             let mean = readings.iter().map(|r| r.gyro.x).sum::<f32>() / 500.0;
@@ -138,7 +192,7 @@ mod tests {
 
     #[test]
     fn a_dead_motor_turns_the_drone_over() {
-        let mut plant = Plant::new(&World::named("nominal").unwrap(), 1).unwrap();
+        let mut plant = plant("nominal");
         plant.motor_health[0] = 0.0;
         for _ in 0..600 {
             plant.step([60_000; 4]);
