@@ -12,6 +12,10 @@
 //! in the group `steady`. Frames are right-handed; nothing here has the Crazyflie's inverted pitch. The
 //! CRC-16 at the end covers the whole record, event id and timestamp included.
 
+mod tracker;
+
+pub use tracker::{Link, StepTracker};
+
 use crate::bytes::Writer;
 use crate::gain_table::GainTable;
 use crate::law::{self, Memory, PerLoop};
@@ -386,6 +390,12 @@ impl Transition {
     #[must_use]
     pub fn follows(&self, previous: &Self) -> bool {
         self.sequence == previous.sequence.wrapping_add(1)
+    }
+
+    /// True when the differentiable law flew this step: what can be learned from.
+    #[must_use]
+    pub fn is_law_flight(&self) -> bool {
+        self.flags.has(Flags(Flags::FLYING.0 | Flags::MOTORS_ON.0 | Flags::LAW.0))
     }
 
     /// Takes over what the law remembers before the step.

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use serde::Serialize;
 use steady_common::Action;
-use steady_common::transition::{Decoder, Flags, Transition};
+use steady_common::transition::{Decoder, Flags, Link, StepTracker};
 use steady_common::usdlog::{Ending, Header, Layout, Scanner};
 use steady_sim::FlightMetrics;
 use steady_sim::metrics::Accumulator;
@@ -256,17 +256,16 @@ pub fn examine(name: String, content: &[u8]) -> LogFile {
         Ok(opened) => opened,
         Err(problem) => return LogFile { problem: Some(problem), ..file },
     };
-    let mut previous: Option<Transition> = None;
+    let mut tracker = StepTracker::default();
     let summary = scanner.finish(&content[at..], |record| {
         let Some(transition) = decoder.as_ref().and_then(|d| d.decode(&record)) else { return };
         file.records += 1;
-        if let Some(previous) = previous {
-            file.lost += u64::from(transition.sequence.wrapping_sub(previous.sequence).saturating_sub(1));
+        if let (Link::Gap { lost }, _) = tracker.add(&transition) {
+            file.lost += u64::from(lost);
         }
         if transition.flags.has(Flags::LAW) && transition.flags.has(Flags::MOTORS_ON) {
             file.law_records += 1;
         }
-        previous = Some(transition);
     });
     file.skipped_bytes = summary.skipped_bytes;
     file.is_closed = summary.ending == Ending::Complete;

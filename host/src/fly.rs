@@ -15,7 +15,7 @@ use steady_common::exploration::Exploration;
 use steady_sim::FlightMetrics;
 pub(crate) use steady_sim::FlightMetrics as Tracking;
 
-use crate::log::check::{Verdict, check};
+use crate::log::check::{LogCheck, check};
 use crate::log::replay::{Replay, replay};
 use crate::log::{self, Log};
 use crate::{files, gains_file};
@@ -281,7 +281,7 @@ pub struct Flown {
 #[derive(Clone, Debug, Serialize)]
 pub struct Checked {
     /// What is wrong with it.
-    pub verdict: Verdict,
+    pub verdict: LogCheck,
     /// The flight computed again.
     pub replay: Replay,
 }

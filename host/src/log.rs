@@ -1,17 +1,15 @@
 //! Logs from the drone's card: this firmware's and the official one's (uSD format, versions 1 and 2).
 //!
-//! Everything here reads in one pass and in bounded memory, whatever the size of a file, and leaves
-//! damage out ([`steady_common::usdlog`]). What learns takes [`transitions`]; what only looks takes
-//! [`Log::scan`] or [`each_step`], which keep nothing.
+//! Logs are read in one pass and in bounded memory, whatever their size; damaged records are left out
+//! ([`steady_common::usdlog`]). Learning takes [`transitions`]; everything else takes [`Log::scan`] or
+//! [`each_step`], which keep nothing.
 //!
 //! ```no_run
 //! # use std::path::Path;
 //! let recording = steady::log::transitions(&[Path::new("card").into()])?;
-//! for segment in &recording.segments {
-//!     for flight in segment.flights() {
-//!         for (before, now) in flight.pairs() {
-//!             let _s = now.observation(before);
-//!         }
+//! for segment in recording.segments.iter().filter(|s| s.flight.is_some()) {
+//!     for (before, now) in segment.pairs() {
+//!         let _observation = now.observation(before);
 //!     }
 //! }
 //! # Ok::<(), anyhow::Error>(())
@@ -28,9 +26,9 @@ mod sources;
 mod steps;
 
 pub use columns::{column_name, unit};
-pub use file::{Event, Log, LogError, Source, Variable};
-pub use sources::{Found, find};
+pub(crate) use file::{Event, Variable};
+pub use file::{Log, LogError};
+pub use sources::{LogFiles, find};
+pub use steady_common::transition::Link;
 pub use steady_native::log::Writer;
-pub use steps::{
-    Beginning, Flight, Link, Recording, Segment, Step, Tracker, each_step, known_gains, transitions,
-};
+pub use steps::{LoggedStep, Recording, Segment, each_step, transitions};

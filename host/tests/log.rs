@@ -3,12 +3,12 @@
 
 use std::fs;
 use std::io::{Cursor, Read};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use steady::log::export::{Format, export};
 use steady::log::info::info;
 use steady::log::replay::replay;
-use steady::log::{Beginning, Log, LogError, Writer, transitions};
+use steady::log::{Link, Log, LogError, Writer, transitions};
 use steady_common::gains_record::GainsRecord;
 use steady_common::law::{self, Memory};
 use steady_common::transition::{Flags, RECORD_SIZE, Transition};
@@ -88,7 +88,7 @@ fn two_tables() -> Vec<u8> {
     writer.finish().unwrap()
 }
 
-fn log(bytes: &[u8]) -> Log<Cursor<Vec<u8>>> {
+fn log(bytes: &[u8]) -> Log {
     Log::new("log00".to_owned(), Cursor::new(bytes.to_vec())).unwrap()
 }
 
@@ -111,14 +111,18 @@ fn steps_come_in_segments_with_their_gains() {
     let path = folder.path().join("log00");
     fs::write(&path, two_tables()).unwrap();
     let recording = transitions(&[folder.path().into()]).unwrap();
-    let [first, second] = &recording.segments[..] else { panic!("{:?}", recording.segments.len()) };
-    assert_eq!((first.beginning, second.beginning), (Beginning::File, Beginning::Gains));
-    assert_eq!((first.steps.len(), second.steps.len(), recording.steps()), (500, 350, 850));
-    assert_eq!((first.gains, second.gains), (Some(table(1, 1.1)), Some(table(2, 0.9))));
-    assert_eq!(second.before, first.steps.last().copied());
-    let flights: Vec<_> = recording.segments.iter().flat_map(|s| s.flights().collect::<Vec<_>>()).collect();
-    assert_eq!(flights.iter().map(|f| f.steps.len()).collect::<Vec<_>>(), [400, 300]);
-    for flight in flights {
+    let (one, two) = (Some(table(1, 1.1)), Some(table(2, 0.9)));
+    let found: Vec<_> =
+        recording.segments.iter().map(|s| (s.link, s.flight, s.gains, s.steps.len())).collect();
+    let expected = [
+        (Link::First, None, one, 100),
+        (Link::Next, Some(0), one, 400),
+        (Link::Next, Some(0), two, 300),
+        (Link::Next, None, two, 50),
+    ];
+    assert_eq!((found, recording.steps()), (expected.to_vec(), 850));
+    assert_eq!(recording.segments[1].before, recording.segments[0].steps.last().copied());
+    for flight in recording.segments.iter().filter(|s| s.flight.is_some()) {
         assert_eq!(flight.pairs().count(), flight.steps.len(), "every step has the one before it");
         assert!(flight.pairs().all(|(before, now)| now.follows(before) && now.observation(before).is_some()));
     }
@@ -173,15 +177,11 @@ fn lost_and_damaged_steps_split_segments() {
     let folder = tempfile::tempdir().unwrap();
     fs::write(folder.path().join("log00"), &damaged).unwrap();
     let recording = transitions(&[folder.path().join("log00")]).unwrap();
-    let found: Vec<_> = recording.segments.iter().map(|s| (s.beginning, s.steps.len())).collect();
+    let flights = recording.segments.iter().filter(|s| s.flight == Some(0));
+    let found: Vec<_> = flights.map(|s| (s.link, s.steps.len())).collect();
     assert_eq!(
         found,
-        [
-            (Beginning::File, 200),
-            (Beginning::Gap { lost: 1 }, 99),
-            (Beginning::Gap { lost: 3 }, 197),
-            (Beginning::Gains, 350)
-        ]
+        [(Link::Next, 100), (Link::Gap { lost: 1 }, 99), (Link::Gap { lost: 3 }, 197), (Link::Next, 300)]
     );
     let info = info(&mut log(&damaged)).unwrap();
     let steps = info.steps.as_ref().unwrap();
@@ -189,8 +189,10 @@ fn lost_and_damaged_steps_split_segments() {
     assert_eq!((steps.gaps[0].lost, steps.gaps[0].sequence), (1, 301));
     assert_eq!((info.damaged_places, info.ending), (1, "wrong checksum"));
     let text = info.to_string();
-    assert!(text.contains("3 steps are missing before step 403"), "{text}");
-    // What is left is still computed again: only the steps behind the gaps have no predecessor.
+    assert!(text.contains("3 steps missing before step 403"), "{text}");
+    // Missing steps do not end a flight.
+    assert_eq!((steps.flights.len(), steps.flights[0].steps, steps.flights[0].lost), (1, 696, 4));
+    // Only the steps after the gaps cannot be replayed.
     let replayed = replay(&mut log(&damaged), &[]).unwrap();
     assert_eq!((replayed.replayed, replayed.without_predecessor), (844, 2));
     assert_eq!((replayed.differing_bits, replayed.differing_memory_bits), (0, 0));
@@ -394,8 +396,8 @@ fn a_check_names_what_is_wrong() {
         check(&mut log(&bytes)).unwrap().problems.join("; ")
     };
     assert!(tampered(|t| t.time_us += 1500).contains("1 control steps are late, first step 400"));
-    assert!(tampered(|t| t.state.velocity.z = f32::NAN).contains("not finite, first step 400"));
-    assert!(tampered(|t| t.state.attitude.w = 3.0).contains("no rotation, first step 400"));
+    assert!(tampered(|t| t.state.velocity.z = f32::NAN).contains("non-finite values, first step 400"));
+    assert!(tampered(|t| t.state.attitude.w = 3.0).contains("not a unit quaternion, first step 400"));
     assert!(tampered(|t| t.action.yaw += 0.1).contains("another law"));
     let cut = check(&mut log(&bytes[..at + 100])).unwrap().problems.join("; ");
     assert!(cut.contains("cut off"), "{cut}");
@@ -448,14 +450,14 @@ fn the_commands_say_what_is_there_and_what_is_wrong() {
     fs::write(f.join("log00"), &bytes).unwrap();
     let (out, _) = steady(f, &["log", "info", "log00"], 0);
     assert!(
-        out.contains("850, 0 lost") && out.contains("table 2") && out.contains("500.0 a second"),
+        out.contains("850, 0 lost") && out.contains("table 2") && out.contains("500.0 per second"),
         "{out}"
     );
     let (out, _) = steady(f, &["log", "info", "--json", "."], 0);
     let json: serde_json::Value = serde_json::from_str(&out).unwrap();
     assert_eq!(json[0]["steps"]["found"], 850);
     let (out, _) = steady(f, &["log", "replay", "log00"], 0);
-    assert!(out.contains("850 of 850 control steps computed again: 0 bits differ"), "{out}");
+    assert!(out.contains("850 of 850 control steps replayed: 0 bits differ"), "{out}");
     let (out, _) = steady(f, &["log", "replay", "log00", "--json"], 0);
     let json: serde_json::Value = serde_json::from_str(&out).unwrap();
     assert_eq!(

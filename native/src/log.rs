@@ -1,4 +1,4 @@
-//! Logs in the format of the drone's card.
+//! Writes logs in the format of the firmware.
 
 use std::io::{self, Write};
 
@@ -6,7 +6,7 @@ use steady_common::gains_record::{self, GainsRecord};
 use steady_common::transition::Transition;
 use steady_common::usdlog::{FILE_CRC, write};
 
-/// Writes a log with control steps and gains.
+/// Writes a log of control steps and gains.
 pub struct Writer<W> {
     out: W,
     crc: crc::Digest<'static, u32>,
@@ -19,7 +19,7 @@ impl<W> std::fmt::Debug for Writer<W> {
 }
 
 impl<W: Write> Writer<W> {
-    /// Begins a log.
+    /// Writes the header.
     ///
     /// # Errors
     /// If it cannot be written.
@@ -50,7 +50,7 @@ impl<W: Write> Writer<W> {
         self.put(&step.encode())
     }
 
-    /// Closes the log.
+    /// Writes the checksum; the log is complete.
     ///
     /// # Errors
     /// If it cannot be written.

@@ -2,7 +2,7 @@
 
 use steady_common::law::{self, Memory, Vehicle};
 use steady_common::observation::{OBSERVATION_LEN, RewardWeights, observe, reward};
-use steady_common::transition::{Flags, Transition as Record};
+use steady_common::transition::Transition as Record;
 use steady_common::{Action, Gains, Quat, Reference, State, Vec3};
 
 use crate::train::env::{Collection, Jacobian, TrainingTask, Transition};
@@ -53,12 +53,11 @@ impl Flight {
     /// missing, another flight begins. Pieces shorter than `least` steps are left out.
     #[must_use]
     pub fn from_records(records: &[Record], least: usize) -> Vec<Self> {
-        let wanted = Flags(Flags::FLYING.0 | Flags::MOTORS_ON.0 | Flags::LAW.0);
         let mut flights = Vec::new();
         let mut steps: Vec<Step> = Vec::new();
         for pair in records.windows(2) {
             let [previous, record] = pair else { continue };
-            let step = record.flags.has(wanted).then(|| Step::from_record(record, previous)).flatten();
+            let step = record.is_law_flight().then(|| Step::from_record(record, previous)).flatten();
             match step {
                 Some(step) => steps.push(step),
                 None => flights.push(std::mem::take(&mut steps)),

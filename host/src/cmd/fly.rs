@@ -8,7 +8,6 @@ use clap::Args;
 use steady_common::exploration::Exploration;
 use steady_sim::script::Course;
 
-use super::log::describe_replay;
 use crate::fly::{Controller, Flown, Plan, Program};
 use crate::gains_file;
 
@@ -150,7 +149,7 @@ impl Cmd {
 fn tell(flown: &Flown, pictures: usize) {
     print!("{}", flown.text);
     for log in &flown.logs {
-        println!("{:<18} {}", "replay", describe_replay(&log.replay));
+        println!("{:<18} {}", "replay", log.replay);
         for problem in &log.verdict.problems {
             println!("{:<18} {problem}", "problem");
         }

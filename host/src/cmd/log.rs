@@ -1,4 +1,4 @@
-//! `steady log`: look into logs from the drone's card.
+//! `steady log`: inspect, check, export, plot and replay logs from the drone's card.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -10,12 +10,12 @@ use serde_json::json;
 use steady_common::GainTable;
 
 use crate::gains_file;
-use crate::log::check::{Verdict, check};
+use crate::log::check::{LogCheck, check};
 use crate::log::export::{Format, export};
-use crate::log::replay::{Replay, replay};
+use crate::log::replay::replay;
 use crate::log::{self, Log, charts, info};
 
-/// Look into logs from the drone's card: this firmware's and the official one's.
+/// Inspect logs from the drone's card: this firmware's and the official one's.
 ///
 /// A LOG is a file (log00), or a folder with logs in it, such as the card.
 #[derive(Debug, Args)]
@@ -26,22 +26,22 @@ pub(crate) struct Cmd {
 
 #[derive(Debug, Subcommand)]
 enum Verb {
-    /// Print what is in them: records, gaps, damage, gains, flights.
+    /// Print a summary: records, gaps, damage, gains, flights.
     Info {
         #[command(flatten)]
         which: Which,
     },
-    /// Check that they are whole and plausible, and that the law makes of their inputs what the drone
-    /// did; exit status 1 if anything is wrong.
+    /// Check that logs are complete and plausible, and that they replay exactly; exit status 1 if anything
+    /// is wrong.
     Check {
         #[command(flatten)]
         which: Which,
     },
-    /// Write them as tables for other programs, with units in the columns' names.
+    /// Export tables for other programs, with units in the column names.
     Export {
         #[command(flatten)]
         into: Into,
-        /// As what.
+        /// File format.
         #[arg(short, long, value_enum, default_value = "csv")]
         format: Format,
         /// Replace existing files.
@@ -53,8 +53,8 @@ enum Verb {
         #[command(flatten)]
         into: Into,
     },
-    /// Compute every control step again and compare it with the log, bit by bit; exit status 1 if
-    /// anything differs or nothing can be compared.
+    /// Compute every control step from its logged inputs and compare it with the log, bit by bit; exit
+    /// status 1 if anything differs or nothing can be compared.
     Replay {
         #[command(flatten)]
         which: Which,
@@ -64,7 +64,6 @@ enum Verb {
     },
 }
 
-/// Which logs, and how to tell of them.
 #[derive(Debug, Args)]
 struct Which {
     /// The logs.
@@ -75,7 +74,6 @@ struct Which {
     json: bool,
 }
 
-/// Which logs, and where to put what comes of them.
 #[derive(Debug, Args)]
 struct Into {
     /// The logs.
@@ -87,7 +85,7 @@ struct Into {
 }
 
 impl Into {
-    /// Makes the folder, and gives every log with the beginning of its files' names.
+    /// Makes the folder; returns every log with the prefix of its files' names.
     fn files(&self) -> Result<Vec<(PathBuf, String)>> {
         let logs = logs(&self.logs)?;
         fs::create_dir_all(&self.output)
@@ -106,7 +104,7 @@ impl Into {
     }
 }
 
-/// The files that are meant; says which of them were left out.
+/// The logs by these names; prints which files are empty.
 fn logs(names: &[PathBuf]) -> Result<Vec<PathBuf>> {
     let found = log::find(names)?;
     for path in &found.empty {
@@ -115,7 +113,7 @@ fn logs(names: &[PathBuf]) -> Result<Vec<PathBuf>> {
     Ok(found.logs)
 }
 
-fn tell(files: &[PathBuf]) {
+fn print_paths(files: &[PathBuf]) {
     for file in files {
         println!("{}", file.display());
     }
@@ -128,23 +126,23 @@ impl Which {
 }
 
 impl Cmd {
-    /// Does it.
+    /// Runs the command.
     ///
     /// # Errors
-    /// If a log cannot be read, or is not as asked.
+    /// If a log cannot be read, or a check or replay finds a problem.
     pub(crate) fn run(self) -> Result<()> {
         match self.verb {
             Verb::Info { which } => show_info(&which),
             Verb::Check { which } => show_check(&which),
             Verb::Export { into, format, force } => {
                 for (path, name) in into.files()? {
-                    tell(&export(&mut Log::open(&path)?, format, &into.output, &name, force)?);
+                    print_paths(&export(&mut Log::open(&path)?, format, &into.output, &name, force)?);
                 }
                 Ok(())
             }
             Verb::Plot { into } => {
                 for (path, name) in into.files()? {
-                    tell(&charts::draw(&mut Log::open(&path)?, &into.output, &name)?);
+                    print_paths(&charts::draw(&mut Log::open(&path)?, &into.output, &name)?);
                 }
                 Ok(())
             }
@@ -177,8 +175,8 @@ fn show_check(which: &Which) -> Result<()> {
     let files = which.files()?;
     let mut all = Vec::new();
     for path in &files {
-        // A file that is no log at all is a finding too, and the others are looked at all the same.
-        let verdict = Log::open(path).and_then(|mut log| check(&mut log)).unwrap_or_else(|error| Verdict {
+        // A file that is not a log is a problem too; the other files are still checked.
+        let result = Log::open(path).and_then(|mut log| check(&mut log)).unwrap_or_else(|error| LogCheck {
             file: path.display().to_string(),
             problems: vec![error.to_string()],
             records: 0,
@@ -186,15 +184,15 @@ fn show_check(which: &Which) -> Result<()> {
             replayed: 0,
         });
         if !which.json {
-            match &verdict.problems[..] {
+            match &result.problems[..] {
                 [] => println!(
-                    "{}: ok, {} records, {} control steps, {} of them computed again to the last bit",
-                    verdict.file, verdict.records, verdict.steps, verdict.replayed
+                    "{}: ok, {} records, {} control steps, {} of them replayed to the last bit",
+                    result.file, result.records, result.steps, result.replayed
                 ),
-                problems => problems.iter().for_each(|p| println!("{}: {p}", verdict.file)),
+                problems => problems.iter().for_each(|p| println!("{}: {p}", result.file)),
             }
         }
-        all.push(verdict);
+        all.push(result);
     }
     if which.json {
         println!("{}", serde_json::to_string_pretty(&all)?);
@@ -217,37 +215,14 @@ fn show_replay(which: &Which, tables: &[GainTable]) -> Result<()> {
         if which.json {
             all.push(json!({ "file": name, "exact": outcome.is_exact(), "replay": outcome }));
         } else {
-            println!("{name}: {}", describe_replay(&outcome));
+            println!("{name}: {outcome}");
         }
     }
     if which.json {
         println!("{}", serde_json::to_string_pretty(&all)?);
     }
     if !inexact.is_empty() {
-        bail!("not the same to the last bit: {}", inexact.join(", "));
+        bail!("not replayed to the last bit: {}", inexact.join(", "));
     }
     Ok(())
-}
-
-/// A replay for people.
-pub(super) fn describe_replay(r: &Replay) -> String {
-    if r.steps == 0 {
-        return "no control steps in it, so nothing to compute again".to_owned();
-    }
-    let mut text = format!("{} of {} control steps computed again: ", r.replayed, r.steps);
-    text.push_str(&format!("{} bits differ in the outputs", r.differing_bits));
-    text.push_str(&format!(", {} in the law's memory", r.differing_memory_bits));
-    for (count, why) in [
-        (r.other_controller, "by no or another controller"),
-        (r.without_predecessor, "without the step before"),
-        (r.unknown_gains, "with unknown gains (--gains)"),
-    ] {
-        if count > 0 {
-            text.push_str(&format!("; {count} left out, {why}"));
-        }
-    }
-    if let Some(sequence) = r.first_difference {
-        text.push_str(&format!("; first in step {sequence}"));
-    }
-    text
 }

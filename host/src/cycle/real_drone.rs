@@ -261,19 +261,17 @@ struct Recorded {
 impl Recorded {
     fn read(path: &Path, sequence: u32) -> Result<Self> {
         let mut this = Self::default();
-        let wanted = Flags(Flags::FLYING.0 | Flags::LAW.0);
         each_step(&mut Log::open(path)?, |step| {
             let now = step.now;
             this.has_tripped |= now.guard >= TRIPPED;
             if let log::Link::Gap { lost } = step.link {
                 this.lost += u64::from(lost);
             }
-            let flies = now.flags.has(Flags::FLYING);
-            if now.flags.has(wanted) && now.table == sequence {
+            if now.is_law_flight() && now.table == sequence {
                 this.has_noise |= now.flags.has(Flags::NOISE);
                 this.steps.push(*now);
             }
-            this.has_landed = !this.steps.is_empty() && !flies;
+            this.has_landed = !this.steps.is_empty() && step.flight.is_none();
         })?;
         Ok(this)
     }

@@ -1,21 +1,21 @@
-//! Pictures of a log: position, attitude, motors, errors, battery. What a log does not hold is left out.
+//! Charts of a log: position, attitude, motors, errors, battery; as many as the log has data for.
 
 use std::path::{Path, PathBuf};
 
 use anyhow::Result;
 use steady_common::Quat;
 
-use super::{Event, Log, Source};
+use super::{Event, Log, Variable};
 use crate::plot::{Chart, Series};
 
-/// Points of a line are between half of this and this: a picture shows no more.
+/// Lines have at most this many points, and at least half as many where the log has them.
 const MAX_POINTS: usize = 4096;
 
-/// Draws what a log holds into a folder, with names that begin with `stem`; gives the pictures.
+/// Draws a log's charts into files of a folder whose names begin with `stem`, and returns them.
 ///
 /// # Errors
-/// If the log cannot be read or a picture not be written.
-pub fn draw<S: Source>(log: &mut Log<S>, folder: &Path, stem: &str) -> Result<Vec<PathBuf>> {
+/// If the log cannot be read or a chart cannot be written.
+pub fn draw(log: &mut Log, folder: &Path, stem: &str) -> Result<Vec<PathBuf>> {
     let mut tables: Vec<Thinned> = log.events().iter().map(Thinned::new).collect();
     log.scan(|record| {
         if let Some(table) = tables.get_mut(record.event) {
@@ -29,7 +29,7 @@ pub fn draw<S: Source>(log: &mut Log<S>, folder: &Path, stem: &str) -> Result<Ve
     Ok(pictures)
 }
 
-/// A kind of record, thinned out while it is read: every `stride`-th is kept.
+/// Records of one event, of which every `stride`-th is kept.
 struct Thinned {
     event: Event,
     rows: Vec<(f64, Vec<f32>)>,
@@ -44,7 +44,7 @@ impl Thinned {
 
     fn add(&mut self, time_us: u64, values: &[u8]) {
         if self.seen.is_multiple_of(self.stride) {
-            let read = |v: &super::Variable| v.read(values).map_or(f32::NAN, |v| v.to_f64() as f32);
+            let read = |v: &Variable| v.read(values).map_or(f32::NAN, |v| v.to_f64() as f32);
             self.rows.push((time_us as f64 / 1e6, self.event.variables.iter().map(read).collect()));
         }
         self.seen += 1;
@@ -58,7 +58,7 @@ impl Thinned {
         }
     }
 
-    /// The rows of some variables, if it has them all.
+    /// Rows of these variables, if the event has them all.
     fn columns<const N: usize>(&self, names: [&str; N]) -> Option<Vec<(f64, [f64; N])>> {
         let mut places = [0; N];
         for (place, name) in places.iter_mut().zip(names) {

@@ -2,8 +2,7 @@
 
 use steady_common::transition;
 
-/// Units of the official firmware's variables: a name, or the beginning of names with `*`. The first
-/// that fits counts. What is not here has no unit in its name.
+/// Units of the official firmware's variables, by name or by prefix with `*`; the first match counts.
 const OFFICIAL: &[(&str, &str)] = &[
     ("stateEstimate.x", "m"),
     ("stateEstimate.y", "m"),
@@ -54,20 +53,20 @@ const OFFICIAL: &[(&str, &str)] = &[
     ("steady.longestGap", "us"),
 ];
 
-/// The unit of a variable; empty for counts, codes, ratios and what is not known.
+/// The unit of a variable; empty for counts, codes, ratios and unknown variables.
 #[must_use]
 pub fn unit(event: &str, variable: &str) -> &'static str {
-    // In transitions all variables are ours, elsewhere those of our own group.
+    // All variables of the event `transition` are ours; elsewhere those of our own group are.
     if (event == transition::EVENT_NAME || variable.starts_with("steady."))
         && let Some(field) = transition::FIELDS.iter().find(|f| f.name == variable)
     {
         return field.unit;
     }
-    let fits = |pattern: &str| match pattern.strip_suffix('*') {
-        Some(beginning) => variable.starts_with(beginning),
+    let matches = |pattern: &str| match pattern.strip_suffix('*') {
+        Some(prefix) => variable.starts_with(prefix),
         None => variable == pattern,
     };
-    OFFICIAL.iter().find(|(pattern, _)| fits(pattern)).map_or("", |(_, unit)| unit)
+    OFFICIAL.iter().find(|(pattern, _)| matches(pattern)).map_or("", |(_, unit)| unit)
 }
 
 /// The name of a column: the variable's with its unit, `stateEstimate.vx_m_s` for m/s.

@@ -1,6 +1,4 @@
-//! Logs as tables for other programs: CSV, NumPy, Parquet and MCAP, with units in the columns' names.
-//!
-//! All of them are written while the log is read, in bounded memory.
+//! Exports logs as CSV, NumPy, Parquet and MCAP, with units in the column names, in bounded memory.
 
 mod csv;
 mod mcap;
@@ -12,11 +10,11 @@ use std::path::{Path, PathBuf};
 
 use anyhow::Result;
 use clap::ValueEnum;
-use steady_common::usdlog::{Record, Type};
+use steady_common::usdlog::Record;
 
-use super::{Event, Log, Source};
+use super::{Event, Log, Variable};
 
-/// What a table is written as.
+/// File format of an export.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum Format {
     /// Text, one file per kind of record.
@@ -29,49 +27,35 @@ pub enum Format {
     Mcap,
 }
 
-/// One kind of record as a table.
+/// One kind of record as a table; its first column is the time.
 #[derive(Clone, Debug)]
 struct Table {
     /// Number of the event in the log.
     event: usize,
     /// Its name, fit for a file.
     name: String,
-    columns: Vec<Column>,
-}
-
-/// A column; the first of every table is the time.
-#[derive(Clone, Debug)]
-struct Column {
-    name: String,
-    kind: Type,
-    offset: usize,
+    /// Named as columns: with units, and unique.
+    columns: Vec<Variable>,
 }
 
 /// Name of the time's column.
 const TIME: &str = "time_us";
 
-/// Takes records and becomes files.
+/// Where the rows of a log go.
 trait Sink {
-    /// A record of the table.
     fn row(&mut self, table: usize, record: &Record<'_>) -> Result<()>;
-    /// The files, complete.
+    /// Completes the files.
     fn finish(self: Box<Self>) -> Result<Vec<PathBuf>>;
 }
 
-/// Writes a log into a folder, with names that begin with `stem`; gives the files.
+/// Exports a log into files of a folder whose names begin with `stem`, and returns them.
 ///
 /// # Errors
 /// If the log cannot be read, a file exists and `force` is not set, or one cannot be written.
-pub fn export<S: Source>(
-    log: &mut Log<S>,
-    format: Format,
-    folder: &Path,
-    stem: &str,
-    force: bool,
-) -> Result<Vec<PathBuf>> {
+pub fn export(log: &mut Log, format: Format, folder: &Path, stem: &str, force: bool) -> Result<Vec<PathBuf>> {
     let tables = tables(log.events());
     if format == Format::Npz {
-        // An array's length stands before it, so this one reads the log more than once.
+        // The length comes before the rows, so the log is read more than once.
         return npz::export(log, &tables, &folder.join(format!("{stem}.npz")), force);
     }
     let path = |table: &Table, extension: &str| folder.join(format!("{stem}.{}.{extension}", table.name));
@@ -97,18 +81,14 @@ fn tables(events: &[Event]) -> Vec<Table> {
         .map(|(event, e)| {
             let mut columns = Names::default();
             columns.0.insert(TIME.to_owned());
-            let column = |v: &super::Variable| Column {
-                name: columns.unique(&v.column()),
-                kind: v.kind,
-                offset: v.offset,
-            };
+            let column = |v: &Variable| Variable { name: columns.unique(&v.column()), ..v.clone() };
             let columns = e.variables.iter().map(column).collect();
             Table { event, name: names.unique(&e.name), columns }
         })
         .collect()
 }
 
-/// Names that every program takes, no two the same: a damaged header may hold anything.
+/// Makes names plain and unique: a damaged header may hold anything.
 #[derive(Default)]
 struct Names(BTreeSet<String>);
 

@@ -11,11 +11,11 @@ use thiserror::Error;
 
 use super::columns;
 
-/// Read at once.
+/// Bytes read at once.
 const CHUNK: usize = 1 << 20;
-/// A header that has not ended here is damage.
+/// A longer header is damaged, bytes.
 const MAX_HEADER: usize = 1 << 20;
-/// First look at a file.
+/// Bytes that are read first; almost every header is shorter.
 const FIRST_LOOK: usize = 16 << 10;
 
 /// Why a log cannot be read. The texts name the file.
@@ -37,60 +37,44 @@ pub enum LogError {
     NoLogs { folder: String },
 }
 
-/// What a log can be read from.
-pub trait Source: Read + Seek {}
+trait Source: Read + Seek {}
 impl<T: Read + Seek> Source for T {}
 
 /// One variable of an event.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Variable {
-    /// Name in the log.
-    pub name: String,
-    /// Type in a record.
-    pub kind: Type,
+pub(crate) struct Variable {
+    pub(crate) name: String,
+    pub(crate) kind: Type,
     /// First byte in a record's values.
-    pub offset: usize,
-    /// Unit; empty where there is none or it is not known.
-    pub unit: &'static str,
+    pub(crate) offset: usize,
+    /// Empty if it has none or it is not known.
+    pub(crate) unit: &'static str,
 }
 
 impl Variable {
     /// The name of its column in a table: with the unit.
-    #[must_use]
-    pub fn column(&self) -> String {
+    pub(crate) fn column(&self) -> String {
         columns::column_name(&self.name, self.unit)
     }
 
-    /// Its value in a record's values; nothing only if the record were not its event's.
-    #[must_use]
-    pub fn read(&self, values: &[u8]) -> Option<Value> {
+    /// Its value in a record's values; `None` only for a record of another event.
+    pub(crate) fn read(&self, values: &[u8]) -> Option<Value> {
         self.kind.read(values.get(self.offset..)?)
     }
 }
 
 /// One kind of record.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Event {
-    /// Its id in records.
-    pub id: u16,
-    /// Its name.
-    pub name: String,
-    /// Its variables in the order of the record.
-    pub variables: Vec<Variable>,
+pub(crate) struct Event {
+    pub(crate) name: String,
+    /// In the order of the record.
+    pub(crate) variables: Vec<Variable>,
 }
 
-impl Event {
-    /// The variable of this name.
-    #[must_use]
-    pub fn variable(&self, name: &str) -> Option<&Variable> {
-        self.variables.iter().find(|v| v.name == name)
-    }
-}
-
-/// A log, opened: its header is good.
-pub struct Log<S> {
+/// An open log with a valid header.
+pub struct Log {
     name: String,
-    source: S,
+    source: Box<dyn Source>,
     size: u64,
     version: u16,
     header: Vec<u8>,
@@ -98,17 +82,17 @@ pub struct Log<S> {
     events: Vec<Event>,
 }
 
-impl<S> std::fmt::Debug for Log<S> {
+impl std::fmt::Debug for Log {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Log").field("name", &self.name).field("size", &self.size).finish_non_exhaustive()
     }
 }
 
-impl Log<File> {
+impl Log {
     /// Opens a file.
     ///
     /// # Errors
-    /// If it cannot be read, or does not begin as a log does.
+    /// If it cannot be read, or its header is not a log's.
     pub fn open(path: &Path) -> Result<Self, LogError> {
         let name = path.display().to_string();
         match File::open(path) {
@@ -116,14 +100,12 @@ impl Log<File> {
             Err(error) => Err(LogError::Read { file: name, error }),
         }
     }
-}
 
-impl<S: Source> Log<S> {
-    /// Takes anything with bytes; `name` names it in messages.
+    /// Opens anything that can be read; `name` is for messages.
     ///
     /// # Errors
-    /// If it cannot be read, or does not begin as a log does.
-    pub fn new(name: String, mut source: S) -> Result<Self, LogError> {
+    /// If it cannot be read, or its header is not a log's.
+    pub fn new(name: String, mut source: impl Read + Seek + 'static) -> Result<Self, LogError> {
         let (size, bytes) =
             beginning(&mut source).map_err(|error| LogError::Read { file: name.clone(), error })?;
         if size == 0 {
@@ -134,30 +116,23 @@ impl<S: Source> Log<S> {
         let events = header.events().map(|event| own(&event)).collect();
         let version = header.version();
         let header = bytes.get(..header.length()).unwrap_or(&bytes).to_vec();
-        Ok(Self { name, source, size, version, header, layout, events })
+        Ok(Self { name, source: Box::new(source), size, version, header, layout, events })
     }
 
-    /// What it is called in messages.
-    #[must_use]
-    pub fn name(&self) -> &str {
+    pub(super) fn name(&self) -> &str {
         &self.name
     }
 
-    /// Its size in bytes.
-    #[must_use]
-    pub fn size(&self) -> u64 {
+    pub(super) fn size(&self) -> u64 {
         self.size
     }
 
-    /// Version of the format.
-    #[must_use]
-    pub fn version(&self) -> u16 {
+    /// Version of the file format.
+    pub(super) fn version(&self) -> u16 {
         self.version
     }
 
-    /// The kinds of records it has.
-    #[must_use]
-    pub fn events(&self) -> &[Event] {
+    pub(crate) fn events(&self) -> &[Event] {
         &self.events
     }
 
@@ -171,7 +146,7 @@ impl<S: Source> Log<S> {
         make(&header).map_err(|error| LogError::Schema { file: file(), error })
     }
 
-    /// Gives every record in the order of the file, and what was found in all. May be called again.
+    /// Calls `each` with every record in the order of the file. May be called again.
     ///
     /// # Errors
     /// If the file cannot be read to its end.
@@ -182,11 +157,8 @@ impl<S: Source> Log<S> {
         })
     }
 
-    /// As [`scan`](Self::scan), and ends with the first error of `each`.
-    ///
-    /// # Errors
-    /// If the file cannot be read to its end, or what `each` reports.
-    pub fn try_scan<E: From<LogError>>(
+    /// As [`scan`](Self::scan), but stops at the first error of `each`.
+    pub(super) fn try_scan<E: From<LogError>>(
         &mut self,
         mut each: impl FnMut(&Record<'_>) -> Result<(), E>,
     ) -> Result<Summary, E> {
@@ -214,7 +186,7 @@ impl<S: Source> Log<S> {
                 let summary = scanner.finish(bytes, take);
                 return failed.map_or(Ok(summary), Err);
             }
-            // What the scanner leaves is shorter than two records, and those than the buffer.
+            // The scanner leaves less than two records, which are shorter than the buffer.
             let done = scanner.push(bytes, &mut take);
             if let Some(error) = failed {
                 return Err(error);
@@ -225,8 +197,8 @@ impl<S: Source> Log<S> {
     }
 }
 
-/// The size and the first bytes: enough to hold the header, if there is one.
-fn beginning(source: &mut impl Source) -> std::io::Result<(u64, Vec<u8>)> {
+/// The size of the file and its first bytes, with the whole header if there is one.
+fn beginning(source: &mut (impl Read + Seek)) -> std::io::Result<(u64, Vec<u8>)> {
     let size = source.seek(SeekFrom::End(0))?;
     let mut length = FIRST_LOOK;
     loop {
@@ -241,7 +213,6 @@ fn beginning(source: &mut impl Source) -> std::io::Result<(u64, Vec<u8>)> {
     }
 }
 
-/// An event of a header, with units.
 fn own(event: &steady_common::usdlog::Event<'_>) -> Event {
     let variable = |v: steady_common::usdlog::Variable<'_>| Variable {
         name: v.name.to_owned(),
@@ -249,5 +220,5 @@ fn own(event: &steady_common::usdlog::Event<'_>) -> Event {
         offset: v.offset,
         unit: columns::unit(event.name, v.name),
     };
-    Event { id: event.id, name: event.name.to_owned(), variables: event.variables().map(variable).collect() }
+    Event { name: event.name.to_owned(), variables: event.variables().map(variable).collect() }
 }

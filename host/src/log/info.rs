@@ -1,148 +1,148 @@
-//! What is in a log, in short.
+//! Summary of a log.
 
 use serde::Serialize;
 use steady_common::gains_record::GainsRecord;
-use steady_common::observation::{REWARD_CONSTANT, RewardWeights, reward};
-use steady_common::transition::{Flags, Transition};
+use steady_common::transition::{Flags, Link};
 use steady_common::usdlog::{Ending, Record, Summary};
+use steady_sim::metrics::{Accumulator, FlightMetrics};
 
 use super::steps::each_record;
-use super::{Event, Link, Log, LogError, Source, Step};
+use super::{Event, Log, LogError, LoggedStep, Variable};
 
-/// Longest list that is kept: a damaged file must not fill the memory.
+/// Longest list that is kept, so that a damaged file cannot fill the memory.
 const MAX_LISTED: usize = 1000;
 
-/// A log in short.
+/// Summary of a log.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Info {
     /// The file.
     pub file: String,
     /// Its size.
     pub bytes: u64,
-    /// Version of the format.
+    /// Version of the file format.
     pub version: u16,
-    /// Records found.
+    /// Valid records.
     pub records: u64,
     /// How it ends: `complete`, `wrong checksum` or `cut off`.
     pub ending: &'static str,
-    /// Places where something could not be a record.
+    /// Places with bytes that are not a record.
     pub damaged_places: u64,
-    /// Bytes left out there.
+    /// Number of these bytes.
     pub skipped_bytes: u64,
     /// Kinds of records.
     pub events: Vec<EventInfo>,
-    /// Control steps, where the log has them.
-    pub steps: Option<Steps>,
+    /// Control steps, if the log has any.
+    pub steps: Option<StepsInfo>,
 }
 
-/// One kind of record in short.
+/// Summary of one kind of record.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct EventInfo {
-    /// Name.
+    /// Name of the event.
     pub name: String,
-    /// Columns: variables with their units.
+    /// Names of the variables with their units.
     pub columns: Vec<String>,
-    /// Records of it.
+    /// Number of records.
     pub records: u64,
-    /// Time of the first one, s since boot.
+    /// Time of the first record, s since boot.
     pub first_s: Option<f64>,
-    /// Time of the last one, s.
+    /// Time of the last record, s since boot.
     pub last_s: Option<f64>,
-    /// Records a second between these.
+    /// Records per second in between.
     pub rate_hz: Option<f64>,
 }
 
-/// The control steps in short.
+/// Summary of the control steps.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
-pub struct Steps {
-    /// Control steps found.
+pub struct StepsInfo {
+    /// Control steps in the log.
     pub found: u64,
-    /// Control steps missing between those found.
+    /// Control steps missing between them.
     pub lost: u64,
-    /// Places where they are missing.
+    /// Number of gaps.
     pub gap_count: u64,
-    /// The first of these.
+    /// The first gaps.
     pub gaps: Vec<Gap>,
-    /// Times, s, at which the drone started again within the file.
+    /// Times, s since boot, of the first step after each restart.
     pub restarts_s: Vec<f64>,
-    /// Gains that flew, in order.
+    /// Gains in the order they flew.
     pub gains: Vec<GainsInfo>,
-    /// Steps whose gains the log does not tell.
+    /// Steps whose gains are not in the log.
     pub steps_with_unknown_gains: u64,
     /// Steps with exploration noise.
     pub steps_with_noise: u64,
-    /// Steps in which the motors could not give what was asked.
+    /// Steps in which a motor was at its limit.
     pub saturated_steps: u64,
     /// Lowest battery voltage, V.
     pub battery_lowest_v: f32,
     /// Highest battery voltage, V.
     pub battery_highest_v: f32,
-    /// Flights.
+    /// The flights.
     pub flights: Vec<FlightInfo>,
 }
 
-/// Steps that are missing.
+/// Missing control steps.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Gap {
-    /// Time of the step behind the gap, s.
+    /// Time of the step after the gap, s since boot.
     pub time_s: f64,
     /// Sequence number of that step.
     pub sequence: u32,
-    /// Steps missing before it.
+    /// Number of missing steps.
     pub lost: u32,
 }
 
 /// Gains that flew.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct GainsInfo {
-    /// Since when, s since boot.
+    /// Time of the first step with them, s since boot.
     pub since_s: f64,
     /// Sequence number of the table; 0 for the built-in gains.
     pub table: u32,
-    /// Hash of the run that made it.
+    /// Hash of the run that made the table.
     pub source: String,
-    /// Set by parameter for a try.
+    /// Set by parameter, over the table's.
     pub try_out: bool,
 }
 
-/// A flight in short.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
+/// Summary of a flight, by the drone's own estimate.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct FlightInfo {
-    /// First step in the air, s since boot.
+    /// Time of the first step in the air, s since boot.
     pub begin_s: f64,
-    /// Last step in the air, s.
+    /// Time of the last step in the air, s since boot.
     pub end_s: f64,
-    /// Steps.
+    /// Control steps.
     pub steps: u64,
-    /// Steps missing in it.
+    /// Control steps that are missing.
     pub lost: u64,
-    /// Gain table it began with.
+    /// Gain table of the first step.
     pub table: u32,
-    /// Controller it began with, as the parameter `stabilizer.controller` counts them.
+    /// Controller of the first step, as in the parameter `stabilizer.controller`.
     pub controller: u8,
-    /// Most height, m.
-    pub highest_m: f32,
-    /// Mean distance of the estimate from the reference, m.
-    pub tracking_error_m: f64,
-    /// Largest distance, m.
-    pub worst_error_m: f32,
-    /// Root mean square of roll and pitch, rad.
-    pub tilt_rms_rad: f64,
-    /// Sum of the reward without its constant.
-    pub cumulative_reward: f64,
-    /// The drone came down, or the log went on without it in the air.
-    #[serde(rename = "has_ended")]
-    pub is_over: bool,
+    /// Maximum height, m.
+    pub max_height_m: f32,
+    /// How well it was flown, over all of its steps.
+    #[serde(flatten)]
+    pub metrics: FlightMetrics,
+    /// False if the log ends in the air.
+    pub has_ended: bool,
 }
 
-/// Reads a log through.
+/// Summarises a log.
 ///
 /// # Errors
-/// If the file cannot be read to its end.
-pub fn info<S: Source>(log: &mut Log<S>) -> Result<Info, LogError> {
+/// If the file cannot be read to its end, or its control steps lack a required field.
+pub fn info(log: &mut Log) -> Result<Info, LogError> {
+    summarise(log, |_| {})
+}
+
+/// As [`info`], and calls `each` with every control step.
+pub(super) fn summarise(log: &mut Log, mut each: impl FnMut(&LoggedStep<'_>)) -> Result<Info, LogError> {
     let mut events: Vec<EventInfo> = log.events().iter().map(EventInfo::new).collect();
-    let mut steps = Steps::default();
+    let mut steps = StepsInfo::default();
     let mut gains = Vec::new();
+    let mut flight = Flight::default();
     let summary = each_record(
         log,
         |record| {
@@ -150,14 +150,16 @@ pub fn info<S: Source>(log: &mut Log<S>) -> Result<Info, LogError> {
                 event.add(record);
             }
         },
-        |step| steps.add(&step),
-        |record| note(&mut gains, record),
+        |step| {
+            steps.add(step);
+            flight.add(step, &mut steps.flights);
+            each(step);
+        },
+        |record| add_gains(&mut gains, record),
     )?;
-    for event in &mut events {
-        event.finish();
-    }
+    flight.end(&mut steps.flights, false);
+    events.iter_mut().for_each(EventInfo::finish);
     steps.gains = gains;
-    steps.flights.iter_mut().for_each(FlightInfo::finish);
     Ok(Info {
         file: log.name().to_owned(),
         bytes: log.size(),
@@ -171,9 +173,7 @@ pub fn info<S: Source>(log: &mut Log<S>) -> Result<Info, LogError> {
     })
 }
 
-/// How a log ends, in words.
-#[must_use]
-pub fn ending(summary: &Summary) -> &'static str {
+fn ending(summary: &Summary) -> &'static str {
     match summary.ending {
         Ending::Complete => "complete",
         Ending::WrongCrc { .. } => "wrong checksum",
@@ -185,7 +185,7 @@ fn seconds(time_us: u64) -> f64 {
     time_us as f64 / 1e6
 }
 
-fn note(list: &mut Vec<GainsInfo>, record: &GainsRecord) {
+fn add_gains(list: &mut Vec<GainsInfo>, record: &GainsRecord) {
     let table = &record.table;
     let gains = GainsInfo {
         since_s: seconds(record.time_us),
@@ -204,7 +204,7 @@ impl EventInfo {
     fn new(event: &Event) -> Self {
         Self {
             name: event.name.clone(),
-            columns: event.variables.iter().map(super::Variable::column).collect(),
+            columns: event.variables.iter().map(Variable::column).collect(),
             records: 0,
             first_s: None,
             last_s: None,
@@ -225,8 +225,8 @@ impl EventInfo {
     }
 }
 
-impl Steps {
-    fn add(&mut self, step: &Step<'_>) {
+impl StepsInfo {
+    fn add(&mut self, step: &LoggedStep<'_>) {
         let now = step.now;
         let time_s = seconds(now.time_us);
         if self.found == 0 {
@@ -249,56 +249,54 @@ impl Steps {
         self.saturated_steps += u64::from(now.flags.has(Flags::SATURATED));
         self.battery_lowest_v = self.battery_lowest_v.min(now.battery_v);
         self.battery_highest_v = self.battery_highest_v.max(now.battery_v);
-        self.fly(step, time_s);
     }
+}
 
-    fn fly(&mut self, step: &Step<'_>, time_s: f64) {
+/// The flight that is being read.
+#[derive(Default)]
+struct Flight(Option<(u32, FlightInfo, Accumulator)>);
+
+impl Flight {
+    fn add(&mut self, step: &LoggedStep<'_>, flights: &mut Vec<FlightInfo>) {
+        if self.0.as_ref().map(|(number, ..)| *number) != step.flight {
+            self.end(flights, true);
+        }
+        let Some(number) = step.flight else { return };
         let now = step.now;
-        if !now.flags.has(Flags::FLYING) {
-            if let Some(flight) = self.flights.last_mut() {
-                flight.is_over = true;
-            }
-            return;
+        let time_s = seconds(now.time_us);
+        let (_, info, metrics) = self.0.get_or_insert_with(|| {
+            let info = FlightInfo {
+                begin_s: time_s,
+                end_s: time_s,
+                steps: 0,
+                lost: 0,
+                table: now.table,
+                controller: now.controller,
+                max_height_m: 0.0,
+                metrics: FlightMetrics::default(),
+                has_ended: false,
+            };
+            (number, info, Accumulator::new(f64::from(now.dt_s)))
+        });
+        if let (Link::Gap { lost }, true) = (step.link, info.steps > 0) {
+            info.lost += u64::from(lost);
         }
-        let goes_on = step.link != Link::Restart && self.flights.last().is_some_and(|f| !f.is_over);
-        if !goes_on {
-            if self.flights.len() >= MAX_LISTED {
-                return;
-            }
-            let (table, controller) = (now.table, now.controller);
-            self.flights.push(FlightInfo { begin_s: time_s, table, controller, ..FlightInfo::default() });
-        }
-        if let Some(flight) = self.flights.last_mut() {
-            if let (Link::Gap { lost }, true) = (step.link, goes_on) {
-                flight.lost += u64::from(lost);
-            }
-            flight.end_s = time_s;
-            flight.add(now);
+        info.steps += 1;
+        info.end_s = time_s;
+        info.max_height_m = info.max_height_m.max(now.state.position.z);
+        metrics.add(&now.state, &now.reference, &now.applied);
+    }
+
+    fn end(&mut self, flights: &mut Vec<FlightInfo>, has_ended: bool) {
+        if let Some((_, info, metrics)) = self.0.take()
+            && flights.len() < MAX_LISTED
+        {
+            let metrics = metrics.finish(info.steps as usize).unwrap_or_default();
+            flights.push(FlightInfo { metrics, has_ended, ..info });
         }
     }
 }
 
-impl FlightInfo {
-    fn add(&mut self, now: &Transition) {
-        self.steps += 1;
-        self.highest_m = self.highest_m.max(now.state.position.z);
-        let error = (now.state.position - now.reference.position).norm();
-        self.tracking_error_m += f64::from(error);
-        self.worst_error_m = self.worst_error_m.max(error);
-        let rpy = now.state.attitude.to_euler();
-        self.tilt_rms_rad += f64::from(rpy.x * rpy.x + rpy.y * rpy.y);
-        let r = reward(&RewardWeights::PAPER, &now.state, &now.reference, &now.applied) - REWARD_CONSTANT;
-        self.cumulative_reward += f64::from(r);
-    }
-
-    fn finish(&mut self) {
-        let steps = self.steps.max(1) as f64;
-        self.tracking_error_m /= steps;
-        self.tilt_rms_rad = (self.tilt_rms_rad / steps).sqrt();
-    }
-}
-
-/// The log for people.
 impl std::fmt::Display for Info {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let damage = match (self.damaged_places, self.skipped_bytes) {
@@ -316,7 +314,7 @@ impl std::fmt::Display for Info {
                 write!(f, ", {first:.3} to {last:.3} s")?;
             }
             if let Some(rate) = e.rate_hz {
-                write!(f, ", {rate:.1} a second")?;
+                write!(f, ", {rate:.1} per second")?;
             }
             writeln!(f)?;
         }
@@ -327,7 +325,7 @@ impl std::fmt::Display for Info {
     }
 }
 
-impl std::fmt::Display for Steps {
+impl std::fmt::Display for StepsInfo {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         writeln!(
             f,
@@ -343,10 +341,10 @@ impl std::fmt::Display for Steps {
         )?;
         for gap in &self.gaps {
             let Gap { time_s, sequence, lost } = gap;
-            writeln!(f, "  {:<16} {lost} steps are missing before step {sequence} at {time_s:.3} s", "gap")?;
+            writeln!(f, "  {:<16} {lost} steps missing before step {sequence} at {time_s:.3} s", "gap")?;
         }
         for time_s in &self.restarts_s {
-            writeln!(f, "  {:<16} the drone started again, {time_s:.3} s after boot", "restart")?;
+            writeln!(f, "  {:<16} the drone restarted, {time_s:.3} s after boot", "restart")?;
         }
         for g in &self.gains {
             let what = match (g.try_out, g.table) {
@@ -363,16 +361,14 @@ impl std::fmt::Display for Steps {
         for x in &self.flights {
             writeln!(
                 f,
-                "  {:<16} {:.3} to {:.3} s, table {}, up to {:.2} m; error {:.2} cm mean, {:.1} cm worst; roll/pitch RMS {:.2} deg; reward {:.0}",
+                "  {:<16} {:.3} to {:.3} s, table {}, up to {:.2} m; {}, maximum error {:.1} cm",
                 "flight",
                 x.begin_s,
                 x.end_s,
                 x.table,
-                x.highest_m,
-                100.0 * x.tracking_error_m,
-                100.0 * x.worst_error_m,
-                x.tilt_rms_rad.to_degrees(),
-                x.cumulative_reward
+                x.max_height_m,
+                x.metrics.line(),
+                100.0 * x.metrics.max_error_m
             )?;
         }
         Ok(())

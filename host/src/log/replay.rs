@@ -1,110 +1,137 @@
-//! A flight computed again on the PC: the same law, the same inputs, so the same bits.
+//! Replays a log: the same law and the same inputs give the same bits.
 //!
-//! Every control step of the differentiable law is computed from its record alone, and the step's
-//! outcome is compared bit by bit with what the drone logged: the four values of the action, and what
-//! the law remembers for the next step (integrals, derivatives, attitude error).
+//! Every control step of the differentiable law is computed from its record, and the result is compared
+//! bit by bit with the log: the four values of the action, and the law's memory for the next step
+//! (integrals, derivatives, attitude error).
 
 use serde::Serialize;
 use steady_common::gain_table::GainTable;
 use steady_common::law::{self, Memory, PerLoop};
-use steady_common::transition::{Flags, Transition};
+use steady_common::transition::Flags;
 
-use super::{Link, Log, LogError, Source, Step, each_step};
+use super::{Link, Log, LogError, LoggedStep, each_step};
 
-/// What came of a replay.
+/// Result of a replay.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Replay {
     /// Control steps in the log.
     pub steps: u64,
-    /// Steps that were computed again.
+    /// Steps that were replayed.
     pub replayed: u64,
-    /// Steps that another controller made, or none.
+    /// Steps of another controller, or of none.
     pub other_controller: u64,
-    /// Steps of the law whose memory needs the step before, which is missing.
+    /// Steps of the law that need the step before, which is missing.
     pub without_predecessor: u64,
-    /// Steps of the law whose gains the log does not tell.
+    /// Steps of the law whose gains are not in the log.
     pub unknown_gains: u64,
     /// Bits that differ in the law's four outputs.
     pub differing_bits: u64,
     /// Steps with differing outputs.
     pub differing_steps: u64,
-    /// Steps whose memory could be compared with what the replay of the step before left.
+    /// Steps whose memory was compared with the one that the replay of the step before gave.
     pub memories_compared: u64,
-    /// Bits that differ there.
+    /// Bits that differ in the memory.
     pub differing_memory_bits: u64,
     /// Sequence number of the first step that differs.
     pub first_difference: Option<u32>,
 }
 
 impl Replay {
-    /// True when steps were computed again and none of them differs.
+    /// True when steps were replayed and none of them differs.
     #[must_use]
     pub fn is_exact(&self) -> bool {
         self.replayed > 0 && self.differing_bits == 0 && self.differing_memory_bits == 0
     }
-
-    fn differs(&mut self, step: &Transition) {
-        self.first_difference.get_or_insert(step.sequence);
-    }
 }
 
-/// Computes a log's steps again. `tables` are gain tables for logs that do not hold their own.
-///
-/// # Errors
-/// If the file cannot be read to its end.
-pub fn replay<S: Source>(log: &mut Log<S>, tables: &[GainTable]) -> Result<Replay, LogError> {
-    let mut outcome = Replay::default();
-    let mut carried = None;
-    each_step(log, |step| carried = one(&mut outcome, tables, carried.take(), &step))?;
-    Ok(outcome)
-}
-
-/// One step; takes the memory that the step before left, and gives the one that this leaves.
-fn one(
-    outcome: &mut Replay,
-    tables: &[GainTable],
-    carried: Option<Memory>,
-    step: &Step<'_>,
-) -> Option<Memory> {
-    let now = step.now;
-    outcome.steps += 1;
-    if !now.flags.has(Flags::LAW) {
-        outcome.other_controller += 1;
-        return None;
-    }
-    let given = || tables.iter().find(|t| t.sequence == now.table && !now.flags.has(Flags::TRY_OUT));
-    let Some(table) = step.gains.or_else(given) else {
-        outcome.unknown_gains += 1;
-        return None;
-    };
-    let Some(mut memory) = now.law_memory(step.before) else {
-        outcome.without_predecessor += 1;
-        return None;
-    };
-    if let (Some(carried), Link::Next, false) = (carried, step.link, now.flags.has(Flags::LAW_RESET)) {
-        outcome.memories_compared += 1;
-        let bits = differing(values(&carried), values(&memory));
-        outcome.differing_memory_bits += bits;
-        if bits > 0 {
-            outcome.differs(now);
+impl std::fmt::Display for Replay {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        if self.steps == 0 {
+            return write!(f, "no control steps to replay");
+        }
+        write!(
+            f,
+            "{} of {} control steps replayed: {} bits differ in the outputs, {} in the law's memory",
+            self.replayed, self.steps, self.differing_bits, self.differing_memory_bits
+        )?;
+        for (count, why) in [
+            (self.other_controller, "of another controller or none"),
+            (self.without_predecessor, "without the step before"),
+            (self.unknown_gains, "with unknown gains (--gains)"),
+        ] {
+            if count > 0 {
+                write!(f, "; {count} left out, {why}")?;
+            }
+        }
+        match self.first_difference {
+            Some(sequence) => write!(f, "; first in step {sequence}"),
+            None => Ok(()),
         }
     }
-    let again = law::step(&table.gains, &table.vehicle, &now.state, &now.reference, &mut memory, now.dt_s);
-    outcome.replayed += 1;
-    let bits = differing(again.into_array(), now.action.into_array());
-    outcome.differing_bits += bits;
-    if bits > 0 {
-        outcome.differing_steps += 1;
-        outcome.differs(now);
+}
+
+/// Replays a log. `tables` are gain tables for logs that do not hold their own.
+///
+/// # Errors
+/// If the file cannot be read to its end, or its control steps lack a required field.
+pub fn replay(log: &mut Log, tables: &[GainTable]) -> Result<Replay, LogError> {
+    let mut replayer = Replayer::new(tables);
+    each_step(log, |step| replayer.add(step))?;
+    Ok(replayer.result)
+}
+
+/// Replays a log step by step.
+pub(super) struct Replayer<'a> {
+    tables: &'a [GainTable],
+    /// The law's memory after the replay of the last step.
+    memory: Option<Memory>,
+    pub(super) result: Replay,
+}
+
+impl<'a> Replayer<'a> {
+    pub(super) fn new(tables: &'a [GainTable]) -> Self {
+        Self { tables, memory: None, result: Replay::default() }
     }
-    Some(memory)
+
+    pub(super) fn add(&mut self, step: &LoggedStep<'_>) {
+        let (now, result, expected) = (step.now, &mut self.result, self.memory.take());
+        result.steps += 1;
+        if !now.flags.has(Flags::LAW) {
+            result.other_controller += 1;
+            return;
+        }
+        let given = || self.tables.iter().find(|t| t.sequence == now.table && !now.flags.has(Flags::TRY_OUT));
+        let Some(table) = step.gains.or_else(given) else {
+            result.unknown_gains += 1;
+            return;
+        };
+        let Some(mut memory) = now.law_memory(step.before) else {
+            result.without_predecessor += 1;
+            return;
+        };
+        let mut memory_bits = 0;
+        if let (Some(expected), Link::Next, false) = (expected, step.link, now.flags.has(Flags::LAW_RESET)) {
+            result.memories_compared += 1;
+            memory_bits = differing(values(&expected), values(&memory));
+        }
+        let action =
+            law::step(&table.gains, &table.vehicle, &now.state, &now.reference, &mut memory, now.dt_s);
+        let bits = differing(action.into_array(), now.action.into_array());
+        result.replayed += 1;
+        result.differing_memory_bits += memory_bits;
+        result.differing_bits += bits;
+        result.differing_steps += u64::from(bits > 0);
+        if bits > 0 || memory_bits > 0 {
+            result.first_difference.get_or_insert(now.sequence);
+        }
+        self.memory = Some(memory);
+    }
 }
 
 fn differing(a: impl IntoIterator<Item = f32>, b: impl IntoIterator<Item = f32>) -> u64 {
     a.into_iter().zip(b).map(|(a, b)| u64::from((a.to_bits() ^ b.to_bits()).count_ones())).sum()
 }
 
-/// What the law remembers, value by value.
 fn values(memory: &Memory) -> impl Iterator<Item = f32> {
     let loops = |l: PerLoop| [l.position, l.velocity, l.attitude, l.rate];
     let vectors = [memory.integral, memory.derivative, memory.error].into_iter().flat_map(loops);

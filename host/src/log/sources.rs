@@ -1,4 +1,4 @@
-//! Which files are meant: names of logs, or of folders with logs in them.
+//! Finds logs: files that are named, or in folders that are.
 
 use std::fs::{self, File};
 use std::io::Read;
@@ -8,22 +8,22 @@ use steady_common::usdlog::MAGIC;
 
 use super::LogError;
 
-/// What was found.
+/// Logs in the order they were named; those of a folder sorted by name.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Found {
-    /// Logs: named ones as they were named, those of a folder by name.
+pub struct LogFiles {
+    /// The logs.
     pub logs: Vec<PathBuf>,
-    /// Files of folders that have a log's name and nothing in them: the power was cut at their birth.
+    /// Empty files with a log's name, found in folders: the power was cut when they were created.
     pub empty: Vec<PathBuf>,
 }
 
-/// Takes files as they are, and out of folders (a card's root, or a copy of it) every file that
-/// begins as a log does. A folder without one may hold folders of flights with theirs.
+/// Takes files as they are, and from folders (a card's root, or a copy of it) every file with a log's
+/// first byte. Where a folder has none, the folders in it are searched.
 ///
 /// # Errors
 /// If a name does not exist, or a folder holds no log.
-pub fn find(names: &[PathBuf]) -> Result<Found, LogError> {
-    let mut found = Found::default();
+pub fn find(names: &[PathBuf]) -> Result<LogFiles, LogError> {
+    let mut found = LogFiles::default();
     for name in names {
         let wrong = |error| LogError::Read { file: name.display().to_string(), error };
         if !fs::metadata(name).map_err(wrong)?.is_dir() {
@@ -31,10 +31,10 @@ pub fn find(names: &[PathBuf]) -> Result<Found, LogError> {
             continue;
         }
         let before = found.logs.len();
-        let folders = look_into(name, &mut found)?;
+        let folders = search(name, &mut found)?;
         if found.logs.len() == before {
             for folder in folders {
-                look_into(&folder, &mut found)?;
+                search(&folder, &mut found)?;
             }
         }
         if found.logs.len() == before {
@@ -44,14 +44,14 @@ pub fn find(names: &[PathBuf]) -> Result<Found, LogError> {
     Ok(found)
 }
 
-/// Takes a folder's logs; returns the folders in it.
-fn look_into(folder: &Path, found: &mut Found) -> Result<Vec<PathBuf>, LogError> {
+/// Adds a folder's logs; returns the folders in it.
+fn search(folder: &Path, found: &mut LogFiles) -> Result<Vec<PathBuf>, LogError> {
     let wrong = |error| LogError::Read { file: folder.display().to_string(), error };
     let entries = fs::read_dir(folder).map_err(wrong)?.map(|entry| entry.map(|e| e.path()));
     let mut entries: Vec<PathBuf> = entries.collect::<Result<_, _>>().map_err(wrong)?;
     entries.sort();
     let (folders, files): (Vec<_>, Vec<_>) = entries.into_iter().partition(|path| path.is_dir());
-    // What cannot be looked at is not taken for a log.
+    // Files that cannot be read are ignored.
     for path in files.into_iter().filter(|path| path.is_file()) {
         match first_byte(&path) {
             Some(Some(MAGIC)) => found.logs.push(path),
@@ -62,7 +62,7 @@ fn look_into(folder: &Path, found: &mut Found) -> Result<Vec<PathBuf>, LogError>
     Ok(folders)
 }
 
-/// The first byte, `Some(None)` for an empty file, nothing when it cannot be read.
+/// The first byte; `Some(None)` for an empty file, `None` when it cannot be read.
 fn first_byte(path: &Path) -> Option<Option<u8>> {
     let mut byte = [0];
     match File::open(path).and_then(|mut file| file.read(&mut byte)).ok()? {
@@ -71,7 +71,7 @@ fn first_byte(path: &Path) -> Option<Option<u8>> {
     }
 }
 
-/// Letters and two digits, without an extension: what the firmware gives.
+/// As the firmware names logs: up to eight characters that end in two digits, no extension.
 fn has_log_name(path: &Path) -> bool {
     let name = path.file_name().unwrap_or_default().as_encoded_bytes();
     name.len() <= 8 && name.len() > 2 && name.iter().rev().take(2).all(u8::is_ascii_digit)
@@ -94,7 +94,7 @@ mod tests {
         write("config.txt", b"1\n");
         write("card.img", &[0; 512]);
         let found = find(&[folder.path().into()]).unwrap();
-        assert_eq!(found, Found { logs: vec![a, b.clone()], empty: vec![empty] });
+        assert_eq!(found, LogFiles { logs: vec![a, b.clone()], empty: vec![empty] });
         // A named file is taken whatever it holds: opening it says what is wrong.
         let named = find(&[folder.path().join("config.txt"), b]).unwrap();
         assert_eq!(named.logs.len(), 2);
@@ -117,7 +117,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_there_is_said() {
+    fn missing_logs_are_named() {
         let folder = tempfile::tempdir().unwrap();
         let error = find(&[folder.path().into()]).unwrap_err().to_string();
         assert!(error.contains("holds no log") && error.contains("log00"), "{error}");

@@ -35,7 +35,7 @@ impl Sink for Files {
         for column in &table.columns {
             // Names and numbers hold no commas, so nothing needs quotes. Floats are written with as many
             // digits as bring back the same bits.
-            match record.values.get(column.offset..).and_then(|bytes| column.kind.read(bytes)) {
+            match column.read(record.values) {
                 Some(Value::F32(value)) => write!(file, ",{value}")?,
                 Some(value) => write!(file, ",{}", value.to_f64())?,
                 None => file.write_all(b",")?,

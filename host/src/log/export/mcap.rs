@@ -48,7 +48,7 @@ impl Sink for File {
         let mut message = Map::new();
         message.insert(TIME.to_owned(), json!(record.time_us));
         for column in &table.columns {
-            let value = record.values.get(column.offset..).and_then(|bytes| column.kind.read(bytes));
+            let value = column.read(record.values);
             let value = match value {
                 // JSON has no NaN; it becomes null.
                 Some(Value::F32(v)) => json!(v),

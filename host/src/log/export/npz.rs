@@ -13,15 +13,10 @@ use zip::{CompressionMethod, ZipWriter};
 
 use super::{TIME, Table};
 use crate::files::Staged;
-use crate::log::{Log, Source};
+use crate::log::Log;
 
 /// Reads the log once to count and once for every array.
-pub(super) fn export<S: Source>(
-    log: &mut Log<S>,
-    tables: &[Table],
-    path: &Path,
-    force: bool,
-) -> Result<Vec<PathBuf>> {
+pub(super) fn export(log: &mut Log, tables: &[Table], path: &Path, force: bool) -> Result<Vec<PathBuf>> {
     let mut counts = vec![0_u64; log.events().len()];
     log.scan(|record| {
         if let Some(count) = counts.get_mut(record.event) {

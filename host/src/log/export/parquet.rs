@@ -88,7 +88,7 @@ impl File {
     fn row(&mut self, record: &Record<'_>) -> Result<()> {
         self.times.push(i64::try_from(record.time_us).unwrap_or(i64::MAX));
         for (column, values) in self.table.columns.iter().zip(&mut self.values) {
-            let value = record.values.get(column.offset..).and_then(|bytes| column.kind.read(bytes));
+            let value = column.read(record.values);
             match (values, value) {
                 (Values::Floats(list), Some(Value::F32(v))) => list.push(v),
                 (Values::Integers(list), Some(v)) => list.push(integer(v)),
