@@ -12,7 +12,7 @@ use steady_common::crtp::Packet;
 use steady_common::value::Value;
 use steady_radio::Result;
 use steady_radio::client::Client;
-use steady_radio::link::{Aim, Link, Traffic};
+use steady_radio::link::{Link, Peer, Traffic};
 use steady_radio::tables::{self, Survey};
 use steady_radio::toc::Cache;
 use steady_sim::Rng;
@@ -81,8 +81,8 @@ impl Link for Liar {
     fn traffic(&self) -> Traffic {
         self.drone.traffic()
     }
-    fn aim(&mut self, aim: Aim) -> Result<()> {
-        self.drone.aim(aim)
+    fn switch_to(&mut self, peer: Peer) -> Result<()> {
+        self.drone.switch_to(peer)
     }
 }
 

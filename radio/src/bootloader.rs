@@ -1,7 +1,7 @@
-//! The bootloader's side of a drone: its flash.
+//! Client of the bootloader, which reads and writes the flash.
 //!
-//! Questions are repeated until they are answered. Loading a buffer is not answered, so buffers are
-//! read back before they are written; what was written is for the caller to read back.
+//! Loading a buffer has no reply, so buffers are read back before they are written to flash. The caller
+//! reads back the flash.
 
 use std::time::Duration;
 
@@ -11,27 +11,27 @@ use steady_common::cload::{
 };
 use steady_common::crtp::{Packet, platform};
 
-use crate::ask::{self, Patience};
+use crate::ask::{self, Retry};
 use crate::error::{Error, Result};
-use crate::link::{Aim, Link};
+use crate::link::{Link, Peer};
 
-/// For single questions.
-const ASK: Patience = Patience::new(60, 4000, 1);
-/// For many of them: the bootloader has room for few.
-const ASK_MANY: Patience = Patience::new(40, 4000, 4);
+/// For single requests.
+const ASK: Retry = Retry::new(60, 4000, 1);
+/// For many requests: the bootloader buffers only a few.
+const ASK_MANY: Retry = Retry::new(40, 4000, 4);
 /// Writing a page takes 4 ms.
-const WRITE: Patience = Patience::new(250, 6000, 1);
+const WRITE: Retry = Retry::new(250, 6000, 1);
 /// Erasing a large sector takes 1 to 2 s for each of the pages that begin one.
-const ERASE: Patience = Patience::new(2500, 13_000, 1);
+const ERASE: Retry = Retry::new(2500, 13_000, 1);
 /// From the reset until the bootloader should have answered.
-const ENTERING: Patience = Patience::new(30, 1500, 1);
+const ENTERING: Retry = Retry::new(30, 1500, 1);
 /// From the reset until the firmware should have answered.
-const LEAVING: Patience = Patience::new(50, 2500, 1);
-/// How often resets are tried.
+const LEAVING: Retry = Retry::new(50, 2500, 1);
+/// Attempts to reset.
 const RESETS: usize = 4;
-/// How often a reset is said.
+/// Reset packets per attempt.
 const REPEATS: usize = 4;
-/// How often a buffer is loaded again.
+/// Attempts to load a buffer.
 const LOADS: usize = 60;
 /// Radio address of a bootloader that was entered with the button.
 const COLD_ADDRESS: [u8; 5] = [0xE7; 5];
@@ -56,37 +56,42 @@ fn question<T>(
     what: &str,
     target: Target,
     request: Request,
-    patience: Patience,
+    retry: Retry,
     mut accept: impl FnMut(Reply) -> Option<T>,
 ) -> Result<T> {
     let accept = |p: &Packet| match Reply::decode(p) {
         Some((from, reply)) if from == target => accept(reply),
         _ => None,
     };
-    ask::one(link, what, &request.encode(target), patience, accept, &mut |_| {})
+    ask::one(link, what, &request.encode(target), retry, accept, &mut |_| {})
 }
 
 /// Announces a reset; the radio processor answers with its address, whatever the STM32 does.
-fn announce(link: &mut dyn Link, patience: Patience) -> Result<[u8; 6]> {
-    question(link, "the reset", Target::Nrf51, Request::ResetInit, patience, |reply| match reply {
+fn announce(link: &mut dyn Link, retry: Retry) -> Result<[u8; 6]> {
+    question(link, "the reset", Target::Nrf51, Request::ResetInit, retry, |reply| match reply {
         Reply::DeviceAddress(address) => Some(address),
         _ => None,
     })
 }
 
-/// Carries out the reset that was announced. Nobody answers, so it is said several times: only the
-/// first after an announcement counts.
+/// Carries out the announced reset. It has no reply, so it is sent several times; only the first one
+/// after an announcement counts.
 fn reset(link: &mut dyn Link, request: Request) -> Result<()> {
     (0..REPEATS).try_for_each(|_| link.send(&request.encode(Target::Nrf51)))
 }
 
-fn ask_info(link: &mut dyn Link, patience: Patience) -> Result<Info> {
-    question(link, "the bootloader's description", Target::Stm32, Request::GetInfo, patience, |reply| {
-        match reply {
+fn ask_info(link: &mut dyn Link, retry: Retry) -> Result<Info> {
+    question(
+        link,
+        "the bootloader's description",
+        Target::Stm32,
+        Request::GetInfo,
+        retry,
+        |reply| match reply {
             Reply::Info(info) => Some(info),
             _ => None,
-        }
-    })
+        },
+    )
 }
 
 fn check(info: Info) -> Result<()> {
@@ -101,46 +106,46 @@ fn check(info: Info) -> Result<()> {
 }
 
 impl<'l> Bootloader<'l> {
-    /// Restarts the drone into its bootloader. The radio processor does it, so it also works when the
-    /// firmware is dead.
+    /// Restarts the drone into its bootloader. The radio processor does it, so it works without the
+    /// firmware too.
     ///
     /// # Errors
-    /// When nobody answers, or it is another kind of bootloader.
+    /// If the drone does not answer, or it is another kind of bootloader.
     pub fn enter(link: &'l mut dyn Link) -> Result<Self> {
         let mut address = COLD_ADDRESS;
         for attempt in 1..=RESETS {
             match announce(link, ASK) {
                 Ok(device) => address = warm_boot_address(device),
-                // The first time somebody must be there; later it may already be in the bootloader.
+                // The first time the firmware must answer; later the drone may be in the bootloader already.
                 Err(error) if attempt == 1 => return Err(error),
                 Err(_) => {}
             }
             reset(link, Request::ResetToBootloader)?;
-            link.aim(Aim::Bootloader { address })?;
+            link.switch_to(Peer::Bootloader { address })?;
             match ask_info(link, ENTERING) {
                 Ok(info) => {
                     check(info)?;
                     return Ok(Self { link, address });
                 }
-                Err(Error::NoAnswer { .. }) => link.aim(Aim::Firmware)?,
+                Err(Error::NoAnswer { .. }) => link.switch_to(Peer::Firmware)?,
                 Err(error) => return Err(error),
             }
         }
         Err(Error::NoAnswer {
             what: "the restart into the bootloader".to_owned(),
-            seconds: RESETS as f64 * ENTERING.give_up.as_secs_f64(),
+            seconds: RESETS as f64 * ENTERING.timeout.as_secs_f64(),
             advice: ": switch the drone off and on; if it stays so, hold its button for 3 s at power-on until the \
                      blue LED blinks slowly, and add --cold"
                 .to_owned(),
         })
     }
 
-    /// Takes a drone that is in its bootloader already, entered with the button.
+    /// Connects to a drone that is in its bootloader already, entered with the button.
     ///
     /// # Errors
-    /// When nobody answers, or it is another kind of bootloader.
+    /// If the drone does not answer, or it is another kind of bootloader.
     pub fn cold(link: &'l mut dyn Link) -> Result<Self> {
-        link.aim(Aim::Bootloader { address: COLD_ADDRESS })?;
+        link.switch_to(Peer::Bootloader { address: COLD_ADDRESS })?;
         let info = ask_info(link, ASK).map_err(|error| match error {
             Error::NoAnswer { what, seconds, .. } => Error::NoAnswer {
                 what,
@@ -155,10 +160,10 @@ impl<'l> Bootloader<'l> {
         Ok(Self { link, address: COLD_ADDRESS })
     }
 
-    /// Puts pages into the buffer and makes sure that they are there.
+    /// Loads pages into the buffer and verifies them.
     ///
     /// # Errors
-    /// When nobody answers, or the buffer does not take the bytes.
+    /// If the drone does not answer, or the buffer does not take the bytes.
     pub fn load(&mut self, pages: &[Page]) -> Result<()> {
         (0..).zip(pages).try_for_each(|(number, page)| self.load_page(number, page))
     }
@@ -209,25 +214,19 @@ impl<'l> Bootloader<'l> {
     /// Writes the buffer's first pages into flash. A page that begins a sector erases it first.
     ///
     /// # Errors
-    /// When nobody answers, or the bootloader reports an error.
+    /// If the drone does not answer, or the bootloader reports an error.
     pub fn write(&mut self, flash_page: u16, count: u16) -> Result<()> {
         let pages = flash_page..flash_page.saturating_add(count);
         let erases = SECTOR_FIRST_PAGES.iter().any(|first| pages.contains(first));
-        let patience = if erases { ERASE } else { WRITE };
-        // Answers to earlier writes must not be taken for this one's.
+        let retry = if erases { ERASE } else { WRITE };
+        // Replies to earlier writes must not be mistaken for the reply to this one.
         while self.link.receive(Duration::ZERO)?.is_some() {}
         let request = Request::WriteFlash { buffer_page: 0, flash_page, count };
-        let (done, error) = question(
-            self.link,
-            "writing the flash",
-            Target::Stm32,
-            request,
-            patience,
-            |reply| match reply {
+        let (done, error) =
+            question(self.link, "writing the flash", Target::Stm32, request, retry, |reply| match reply {
                 Reply::Written { done, error } => Some((done, error)),
                 _ => None,
-            },
-        )?;
+            })?;
         if done && error == 0 {
             return Ok(());
         }
@@ -245,7 +244,7 @@ impl<'l> Bootloader<'l> {
     /// Reads parts of the flash: offset from its beginning and length each.
     ///
     /// # Errors
-    /// When nobody answers.
+    /// If the drone does not answer.
     pub fn read(
         &mut self,
         parts: &[(usize, usize)],
@@ -288,42 +287,42 @@ impl<'l> Bootloader<'l> {
     /// One page of the flash.
     ///
     /// # Errors
-    /// When nobody answers.
+    /// If the drone does not answer.
     pub fn read_page(&mut self, page: u16) -> Result<Page> {
         debug_assert!(page < STM32_FLASH_PAGES);
         let parts = self.read(&[(usize::from(page) * PAGE_SIZE, PAGE_SIZE)], &mut |_, _| {})?;
         let bytes = parts.into_iter().next().unwrap_or_default();
-        bytes.try_into().map_err(|_| Error::nonsense("a page", "another length"))
+        bytes.try_into().map_err(|_| Error::invalid_reply("a page", "another length"))
     }
 
     /// Restarts the drone into its firmware, and waits until the firmware answers.
     ///
     /// # Errors
-    /// When the firmware does not answer.
+    /// If the firmware does not answer.
     pub fn leave(self) -> Result<()> {
         let Self { link, address } = self;
         let protocol = platform::Request::ProtocolVersion.encode();
         let mut is_heard = false;
         for _ in 0..RESETS {
-            if announce(link, ASK.for_ms(1500)).is_ok() {
+            if announce(link, ASK.with_timeout(Duration::from_millis(1500))).is_ok() {
                 is_heard = true;
                 reset(link, Request::ResetToFirmware)?;
             }
-            link.aim(Aim::Firmware)?;
+            link.switch_to(Peer::Firmware)?;
             let accept = |p: &Packet| match platform::Reply::decode(p) {
                 Ok(platform::Reply::ProtocolVersion(_)) => Some(()),
                 _ => None,
             };
             match ask::one(link, "the firmware", &protocol, LEAVING, accept, &mut |_| {}) {
                 Ok(()) => return Ok(()),
-                Err(Error::NoAnswer { .. }) => link.aim(Aim::Bootloader { address })?,
+                Err(Error::NoAnswer { .. }) => link.switch_to(Peer::Bootloader { address })?,
                 Err(error) => return Err(error),
             }
         }
-        link.aim(Aim::Firmware)?;
+        link.switch_to(Peer::Firmware)?;
         Err(Error::NoAnswer {
             what: if is_heard { "the restart into the firmware" } else { "anything at all" }.to_owned(),
-            seconds: RESETS as f64 * LEAVING.give_up.as_secs_f64(),
+            seconds: RESETS as f64 * LEAVING.timeout.as_secs_f64(),
             advice: String::new(),
         })
     }

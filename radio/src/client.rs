@@ -1,5 +1,4 @@
-//! The firmware's services, as a program on the PC uses them: the connection itself and what the drone is;
-//! the services with more to them have a module each.
+//! Client of the firmware's services. The larger services have a module each.
 
 mod logs;
 mod memory;
@@ -13,7 +12,7 @@ use steady_common::cload;
 use steady_common::crtp::toc::{self as wire, Info};
 use steady_common::crtp::{Packet, Port, console, link, platform};
 
-use crate::ask::{self, Patience};
+use crate::ask::{self, Retry};
 use crate::error::{Error, Result};
 use crate::link::{Link, Traffic};
 use crate::toc::{Cache, Entry, MAX_ENTRIES};
@@ -23,16 +22,16 @@ pub use params::{Param, describe};
 pub use supervision::Flags;
 pub use text::{parse, show};
 
-/// For single questions.
-const ASK: Patience = Patience::new(60, 4000, 1);
-/// For many of them. Six fit into the radio processor's buffer beside what the drone says by itself.
-const ASK_MANY: Patience = Patience::new(40, 4000, 6);
-/// The EEPROM takes its time.
-const ASK_SLOW: Patience = Patience::new(500, 6000, 1);
-/// Most text that waits to be taken.
+/// For single requests.
+const ASK: Retry = Retry::new(60, 4000, 1);
+/// For many requests. Six fit into the radio processor's buffer beside what the drone says by itself.
+const ASK_MANY: Retry = Retry::new(40, 4000, 6);
+/// For requests that write the EEPROM.
+const ASK_SLOW: Retry = Retry::new(500, 6000, 1);
+/// Maximum length of unread console text, bytes.
 const CONSOLE_ROOM: usize = 64 * 1024;
 
-/// What the drone is.
+/// Identity of the drone.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Platform {
     /// Version of the protocol.
@@ -59,7 +58,7 @@ impl std::fmt::Debug for Client {
     }
 }
 
-/// Keeps what the drone says by itself.
+/// Collects console text.
 fn hear(console: &mut Vec<u8>, packet: &Packet) {
     if let Ok(text) = console::decode(packet)
         && console.len() + text.len() <= CONSOLE_ROOM
@@ -69,7 +68,7 @@ fn hear(console: &mut Vec<u8>, packet: &Packet) {
 }
 
 impl Client {
-    /// Over a link; nothing is sent yet.
+    /// Makes a client; sends nothing yet.
     #[must_use]
     pub fn new(link: Box<dyn Link>, cache: Cache) -> Self {
         Self { link, cache, params: None, logs: None, console: Vec::new(), next_block: None }
@@ -80,7 +79,7 @@ impl Client {
         &mut *self.link
     }
 
-    /// What went over the link.
+    /// Traffic statistics of the link.
     #[must_use]
     pub fn traffic(&self) -> Traffic {
         self.link.traffic()
@@ -92,7 +91,7 @@ impl Client {
         self.link.now()
     }
 
-    /// The drone has been restarted: what was known of it may be wrong.
+    /// Drops what was cached; to be called after a restart of the drone.
     pub fn forget(&mut self) {
         (self.params, self.logs, self.next_block) = (None, None, None);
     }
@@ -101,11 +100,11 @@ impl Client {
         &mut self,
         what: &str,
         request: &Packet,
-        patience: Patience,
+        retry: Retry,
         accept: impl FnMut(&Packet) -> Option<T>,
     ) -> Result<T> {
         let console = &mut self.console;
-        ask::one(&mut *self.link, what, request, patience, accept, &mut |p| hear(console, p))
+        ask::one(&mut *self.link, what, request, retry, accept, &mut |p| hear(console, p))
     }
 
     fn ask_many<T>(
@@ -121,25 +120,25 @@ impl Client {
         ask::many(&mut *self.link, what, count, ASK_MANY, request, accept, other, progress)
     }
 
-    /// Version of the protocol, asked for so long: whether the firmware is there at all.
+    /// Protocol version; also tells whether the firmware runs.
     ///
     /// # Errors
-    /// When nobody answers.
-    pub fn protocol(&mut self, patience: Duration) -> Result<i32> {
-        let patience = ASK.for_ms(u64::try_from(patience.as_millis()).unwrap_or(u64::MAX));
+    /// If the drone does not answer.
+    pub fn protocol(&mut self, timeout: Duration) -> Result<i32> {
+        let retry = ASK.with_timeout(timeout);
         let request = platform::Request::ProtocolVersion.encode();
-        self.ask("the protocol version", &request, patience, |p| match platform::Reply::decode(p) {
+        self.ask("the protocol version", &request, retry, |p| match platform::Reply::decode(p) {
             Ok(platform::Reply::ProtocolVersion(version)) => Some(version),
             _ => None,
         })
     }
 
-    /// What the drone is.
+    /// Identity of the drone.
     ///
     /// # Errors
-    /// When nobody answers.
+    /// If the drone does not answer.
     pub fn platform(&mut self) -> Result<Platform> {
-        let protocol = self.protocol(ASK.give_up).map_err(|error| match error {
+        let protocol = self.protocol(ASK.timeout).map_err(|error| match error {
             Error::NoAnswer { what, seconds, .. } => Error::NoAnswer {
                 what,
                 seconds,
@@ -165,11 +164,11 @@ impl Client {
         Ok(Platform { protocol, firmware, device })
     }
 
-    /// Sends so many echoes, one at a time and each once: how many came back, and how long they took on
-    /// average, s.
+    /// Sends `count` echoes one after the other, without repeats; returns how many came back, and their
+    /// mean round trip, s.
     ///
     /// # Errors
-    /// When the link is gone.
+    /// If the link is gone.
     pub fn echo(&mut self, count: u32) -> Result<(u32, f64)> {
         let (mut back, mut took) = (0, 0.0);
         for n in 0..count {
@@ -189,10 +188,10 @@ impl Client {
         Ok((back, if back > 0 { took / f64::from(back) } else { 0.0 }))
     }
 
-    /// Battery voltage, V, as the radio processor measures it: also when the firmware is dead.
+    /// Battery voltage, V, measured by the radio processor; works without the firmware.
     ///
     /// # Errors
-    /// When nobody answers.
+    /// If the drone does not answer.
     pub fn battery_v(&mut self) -> Result<f32> {
         let request = cload::Request::GetVoltage.encode(cload::Target::Nrf51);
         self.ask("the battery voltage", &request, ASK, |p| match cload::Reply::decode(p) {
@@ -208,7 +207,7 @@ impl Client {
             _ => None,
         })?;
         if info.count > MAX_ENTRIES {
-            return Err(Error::nonsense(what, format!("{} entries", info.count)));
+            return Err(Error::invalid_reply(what, format!("{} entries", info.count)));
         }
         if let Some(entries) = self.cache.load(port, info) {
             return Ok(entries);
@@ -226,13 +225,13 @@ impl Client {
         Ok(entries)
     }
 
-    /// What the drone has said since the last call; waits for more, at most so long.
+    /// Console text since the last call; waits at most `wait` for more.
     ///
     /// # Errors
-    /// When the link is gone.
+    /// If the link is gone.
     pub fn console(&mut self, wait: Duration) -> Result<String> {
         let until = self.link.now() + wait;
-        // A poll, so that the drone knows that somebody listens.
+        // A poll, so that the drone sees a client.
         self.link.send(&Packet::NULL)?;
         loop {
             let left = until.saturating_sub(self.link.now());

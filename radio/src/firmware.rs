@@ -1,8 +1,8 @@
-//! Firmware images: reading them, and putting them on a drone.
+//! Reads firmware images and flashes them.
 //!
 //! The image is written sector by sector and every sector is read back. The sector with the vector
-//! table is erased first and written last: a drone that is interrupted in between does not start half
-//! an image but stays in its bootloader, where the same command finds it.
+//! table is erased first and written last: an interrupted drone does not boot an incomplete image but
+//! stays in its bootloader, where the same command finds it.
 
 use std::fs;
 use std::io::{Cursor, Read};
@@ -14,22 +14,22 @@ use steady_common::gain_table::FIRST_FLASH_PAGE;
 
 use crate::bootloader::{Bootloader, Page};
 use crate::error::{Error, Result};
-use crate::tables::Step;
+use crate::tables::Progress;
 
 /// Address of the image's first byte.
 const START: u32 = 0x0800_4000;
-/// Pages an image may have: those before the gain tables.
+/// Maximum number of pages; the gain tables follow.
 const MAX_PAGES: usize = FIRST_FLASH_PAGE as usize - STM32_START_PAGE as usize;
 /// Largest image, bytes.
 const MAX_BYTES: usize = MAX_PAGES * PAGE_SIZE;
-/// How often a sector is written before it is given up.
+/// Attempts to write a sector.
 const ATTEMPTS: usize = 6;
 
 /// A firmware image.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Image {
     bytes: Vec<u8>,
-    /// What the package says of it.
+    /// The package's description.
     pub release: Option<String>,
     /// Files of the package that are not flashed.
     pub left_out: Vec<String>,
@@ -76,7 +76,7 @@ impl Image {
     /// Reads a binary for 0x0800_4000, or a package as the official client has them.
     ///
     /// # Errors
-    /// When the file cannot be read, or is no firmware for a Crazyflie 2.x.
+    /// If the file cannot be read, or is not firmware for a Crazyflie 2.x.
     pub fn load(path: &Path) -> Result<Self> {
         let failed = |why: String| Error::File { file: path.to_owned(), why };
         let bytes = fs::read(path).map_err(|e| failed(format!("cannot be read: {e}")))?;
@@ -121,10 +121,10 @@ impl Image {
             zip::ZipArchive::new(Cursor::new(bytes)).map_err(|e| format!("no zip archive: {e}"))?;
         let manifest = extract(&mut archive, "manifest.json")?;
         let manifest: Manifest = serde_json::from_slice(&manifest)
-            .map_err(|e| format!("manifest.json cannot be understood: {e}"))?;
+            .map_err(|e| format!("manifest.json is invalid: {e}"))?;
         if manifest.version > 2 {
             return Err(format!(
-                "manifest.json has version {}; this program knows 1 and 2",
+                "manifest.json has version {}; this program reads 1 and 2",
                 manifest.version
             ));
         }
@@ -146,13 +146,13 @@ impl Image {
         self.bytes.len()
     }
 
-    /// True when there is nothing in it, which cannot be.
+    /// Always false for a valid image.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.bytes.is_empty()
     }
 
-    /// Its flash pages; the last one is filled up as erased flash.
+    /// Its flash pages; the last one is padded with 0xFF.
     fn pages(&self) -> Vec<Page> {
         self.bytes
             .chunks(PAGE_SIZE)
@@ -165,7 +165,7 @@ impl Image {
     }
 }
 
-/// A file of an archive, in memory; never larger than a flash.
+/// Reads a file of an archive, of at most the size of the flash.
 fn extract(archive: &mut zip::ZipArchive<Cursor<&[u8]>>, name: &str) -> std::result::Result<Vec<u8>, String> {
     let shown = crate::printable(name);
     let file = archive.by_name(name).map_err(|e| format!("the package has no {shown}: {e}"))?;
@@ -176,7 +176,7 @@ fn extract(archive: &mut zip::ZipArchive<Cursor<&[u8]>>, name: &str) -> std::res
     Ok(bytes)
 }
 
-/// Sectors of an image: first page of each, and the page behind its last.
+/// Sectors of an image: first page of each, and the page after its last.
 fn sectors(pages: usize) -> Vec<(usize, usize)> {
     let end = usize::from(STM32_START_PAGE) + pages;
     let starts =
@@ -189,11 +189,11 @@ fn sectors(pages: usize) -> Vec<(usize, usize)> {
         .collect()
 }
 
-/// Writes an image and reads it back.
+/// Writes an image and verifies it.
 ///
 /// # Errors
-/// When nobody answers, or the flash does not hold what is written to it.
-pub fn write(loader: &mut Bootloader<'_>, image: &Image, observe: &mut dyn FnMut(Step)) -> Result<()> {
+/// If the drone does not answer, or the flash does not hold what is written to it.
+pub fn write(loader: &mut Bootloader<'_>, image: &Image, observe: &mut dyn FnMut(Progress)) -> Result<()> {
     let pages = image.pages();
     let mut sectors = sectors(pages.len());
     // The vector table last; until then its page is blank, and the drone does not start.
@@ -217,16 +217,16 @@ fn write_sector(
     pages: &[Page],
     done: usize,
     total: usize,
-    observe: &mut dyn FnMut(Step),
+    observe: &mut dyn FnMut(Progress),
 ) -> Result<()> {
     let number = |n: usize| u16::try_from(n).unwrap_or(u16::MAX);
     let mut failure = None;
     for _ in 0..ATTEMPTS {
         let mut at = 0;
         for group in pages.chunks(usize::from(STM32_BUFFER_PAGES)) {
-            observe(Step::Writing(done + at, total));
+            observe(Progress::Writing(done + at, total));
             loader.load(group)?;
-            // An error shows again when it is read back; the sector is then written anew.
+            // An error shows again when it is read back; the sector is then written again.
             failure = loader.write(number(start + at), number(group.len())).err();
             if matches!(failure, Some(Error::NoAnswer { .. } | Error::Io { .. } | Error::Dongle(_))) {
                 break;
@@ -236,10 +236,10 @@ fn write_sector(
         if let Some(error) = failure.take_if(|e| !matches!(e, Error::Verification(_))) {
             return Err(error);
         }
-        observe(Step::Verifying(done, total));
+        observe(Progress::Verifying(done, total));
         let parts = [(start * PAGE_SIZE, pages.len() * PAGE_SIZE)];
         let pages_of = |chunks: usize, of: usize| done + pages.len() * chunks / of.max(1);
-        let read = loader.read(&parts, &mut |n, of| observe(Step::Verifying(pages_of(n, of), total)))?;
+        let read = loader.read(&parts, &mut |n, of| observe(Progress::Verifying(pages_of(n, of), total)))?;
         if read.iter().flatten().eq(pages.iter().flatten()) {
             return Ok(());
         }
@@ -296,7 +296,7 @@ mod tests {
         assert_eq!((image.len(), image.release.as_deref()), (2000, Some("x")));
         assert_eq!(image.left_out, ["../n.bin"]);
         for (manifest, word) in [
-            ("{", "cannot be understood"),
+            ("{", "is invalid"),
             (r#"{"version": 3, "files": {}}"#, "version 3"),
             (r#"{"version": 2, "files": {}}"#, "0 files"),
             (r#"{"version":2,"files":{"b":{"platform":"cf2","target":"stm32","type":"fw"}}}"#, "has no b"),

@@ -1,13 +1,13 @@
-//! Talking to a Crazyflie, from the PC.
+//! Talks to a Crazyflie from the PC.
 //!
 //! A [`link::Link`] carries packets: to the virtual Crazyflie over UDP, or through a Crazyradio
 //! dongle. On top of it are a [`client::Client`] for the firmware's services and a
 //! [`bootloader::Bootloader`] for the flash; [`tables`] and [`firmware`] put gain tables and firmware
 //! on the drone with them.
 //!
-//! Links lose, double, delay and reorder packets. Every question here is repeated until it is
-//! answered or patience ends, every answer is matched with its question, and what was written to the
-//! flash is read back. Nothing a drone says makes this crate panic.
+//! Links lose, duplicate, delay and reorder packets. Every request is repeated until it is answered or
+//! times out, every reply is matched with its request, and written flash is read back. No packet makes
+//! this crate panic.
 #![forbid(unsafe_code)]
 
 mod ask;
@@ -24,7 +24,7 @@ mod uri;
 pub use error::{Error, Result};
 pub use uri::{DataRate, RadioUri, Uri};
 
-/// Text from a drone as it may be shown: control characters would play with the terminal.
+/// Text from a drone without control characters, safe for a terminal.
 #[must_use]
 pub fn printable(text: &str) -> String {
     let shown = |c: char| if c.is_control() && c != '\n' && c != '\t' { '\u{FFFD}' } else { c };

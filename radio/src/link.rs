@@ -1,4 +1,4 @@
-//! Links: what carries packets to a drone and back.
+//! Links carry packets to a drone and back.
 
 #[cfg(feature = "dongle")]
 mod dongle;
@@ -15,36 +15,36 @@ use crate::uri::Uri;
 pub use dongle::Dongle;
 pub use udp::Udp;
 
-/// The file of the rule with which Linux lets users of the group `plugdev` use a Crazyradio.
+/// File of the udev rule that lets the group `plugdev` use a Crazyradio.
 pub const UDEV_FILE: &str = "/etc/udev/rules.d/99-bitcraze.rules";
-/// The rule.
+/// Contents of that file.
 pub const UDEV_RULE: &str =
     r#"SUBSYSTEM=="usb", ATTRS{idVendor}=="1915", ATTRS{idProduct}=="7777", MODE="0664", GROUP="plugdev""#;
 
-/// What went over a link.
+/// Traffic statistics of a link.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Traffic {
-    /// Packets with contents that were sent, repetitions included.
+    /// Packets sent, with repeats but without polls.
     pub sent: u64,
-    /// Packets with contents that came back.
+    /// Packets received, without empty ones.
     pub received: u64,
-    /// Radio: transmissions that were acknowledged, of how many; polls included.
+    /// Radio: acknowledged transmissions, and all transmissions; polls included.
     pub acknowledged: Option<(u64, u64)>,
-    /// Radio: mean strength of the acknowledgements, dBm, where the dongle tells.
+    /// Radio: mean signal strength of the acknowledgements, dBm, if the dongle reports it.
     pub rssi_dbm: Option<f64>,
 }
 
 impl Traffic {
-    /// Part of the transmissions that were acknowledged, where the link knows.
+    /// Fraction of the transmissions that were acknowledged, if the link knows it.
     #[must_use]
     pub fn quality(&self) -> Option<f64> {
         self.acknowledged.filter(|(_, all)| *all > 0).map(|(good, all)| good as f64 / all as f64)
     }
 }
 
-/// Which of a drone's two programs is meant; on the air they have different addresses.
+/// One of a drone's two programs. On the radio they have different addresses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Aim {
+pub enum Peer {
     /// The firmware, at the address of the URI.
     Firmware,
     /// The bootloader, on channel 0 at 2 Mbit/s.
@@ -54,38 +54,37 @@ pub enum Aim {
     },
 }
 
-/// Carries packets. It may lose, double, delay and reorder them.
+/// Carries packets. It may lose, duplicate, delay and reorder them.
 pub trait Link {
-    /// Sends a packet. That it was lost is no error.
+    /// Sends a packet. A lost packet is not an error.
     ///
     /// # Errors
-    /// When the link itself is gone.
+    /// If the link itself is gone.
     fn send(&mut self, packet: &Packet) -> Result<()>;
 
-    /// Waits for a packet, at most so long.
+    /// Waits for a packet, at most for `wait`.
     ///
     /// # Errors
-    /// When the link itself is gone.
+    /// If the link itself is gone.
     fn receive(&mut self, wait: Duration) -> Result<Option<Packet>>;
 
-    /// Time since the link was opened. All waiting is measured by it, so that a link may live in
-    /// virtual time.
+    /// Time since the link was opened. All timeouts use it, so that a link may run in virtual time.
     fn now(&self) -> Duration;
 
-    /// What went over the link so far.
+    /// Statistics so far.
     fn traffic(&self) -> Traffic;
 
-    /// Talks to the other program from now on.
+    /// Talks to this program from now on.
     ///
     /// # Errors
-    /// When the link itself is gone.
-    fn aim(&mut self, aim: Aim) -> Result<()>;
+    /// If the link itself is gone.
+    fn switch_to(&mut self, peer: Peer) -> Result<()>;
 }
 
 /// Opens a link.
 ///
 /// # Errors
-/// When there is no such dongle or network address.
+/// If there is no such dongle or network address.
 pub fn open(uri: &Uri) -> Result<Box<dyn Link>> {
     match uri {
         Uri::Udp(address) => Ok(Box::new(Udp::open(address)?)),

@@ -1,4 +1,4 @@
-//! Looking for drones.
+//! Searches for drones.
 
 use std::net::UdpSocket;
 use std::time::Duration;
@@ -14,15 +14,15 @@ const WAIT: Duration = Duration::from_millis(100);
 /// Virtual drones on a host, by a poll to each of the usual ports.
 ///
 /// # Errors
-/// When the system has no socket for us.
+/// If the system has no socket for us.
 pub fn udp(host: &str) -> Result<Vec<Uri>> {
-    let failed = |source| Error::Io { what: format!("cannot look for drones on {host}"), source };
+    let failed = |error| Error::Io { what: format!("cannot look for drones on {host}"), error };
     let mut found = Vec::new();
     let mut sockets = Vec::new();
     for port in PORTS {
         let socket = UdpSocket::bind("0.0.0.0:0").map_err(failed)?;
         socket.set_read_timeout(Some(WAIT)).map_err(failed)?;
-        // A host without an address has no drones; a port without one refuses.
+        // Unknown hosts and closed ports have no drones.
         if socket.connect((host, port)).is_ok() && socket.send(&[0xFF]).is_ok() {
             sockets.push((port, socket));
         }
@@ -38,7 +38,7 @@ pub fn udp(host: &str) -> Result<Vec<Uri>> {
 /// Drones that acknowledge at an address, through a dongle.
 ///
 /// # Errors
-/// When the dongle cannot be used.
+/// If the dongle cannot be used.
 #[cfg(feature = "dongle")]
 pub fn radio(dongle: usize, address: [u8; 5]) -> Result<Vec<Uri>> {
     Ok(crate::link::Dongle::scan(dongle, address)?.into_iter().map(Uri::Radio).collect())
@@ -47,7 +47,7 @@ pub fn radio(dongle: usize, address: [u8; 5]) -> Result<Vec<Uri>> {
 /// Drones that acknowledge at an address, through a dongle.
 ///
 /// # Errors
-/// Always: this program was built without it.
+/// Always: this program was built without support for the dongle.
 #[cfg(not(feature = "dongle"))]
 pub fn radio(_dongle: usize, _address: [u8; 5]) -> Result<Vec<Uri>> {
     Err(Error::Dongle("this program was built without the Crazyradio".to_owned()))

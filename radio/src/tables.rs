@@ -1,9 +1,9 @@
-//! Gain tables on a drone: reading them, adding one, and being sure of it.
+//! Reads, writes and verifies the gain tables of a drone.
 //!
 //! The table area is an append log in flash ([`gain_table`]). It is read through the firmware, whose
-//! memory service shows it, or through the bootloader when there is no firmware. Only the first bytes
-//! of each page are read to see whether something is there, then the rest of the tables; the page
-//! that is to be written next is read whole.
+//! memory service exposes it, or through the bootloader without one. To save time, only the first bytes
+//! of each page are read, then the rest of the tables that count; the next page to be written is read
+//! completely.
 
 use steady_common::cload::SECTOR_FIRST_PAGES;
 use steady_common::crtp::memory::Kind;
@@ -24,19 +24,19 @@ use crate::link::Traffic;
 const HEAD: usize = 24;
 /// Below this voltage flashing is refused: the drone might switch off in the middle.
 pub const MIN_BATTERY_V: f32 = 3.4;
-/// Pages that are tried before it is given up.
+/// Attempts to write a page.
 const ATTEMPTS: usize = 8;
 
-/// What is being done, for a progress display.
+/// Progress of a transfer; parts done, and all parts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Step {
-    /// Reading, so many of so many parts.
+pub enum Progress {
+    /// Reading.
     Reading(usize, usize),
     /// Restarting into the bootloader.
     Entering,
-    /// Writing, so many of so many parts.
+    /// Writing.
     Writing(usize, usize),
-    /// Reading back, so many of so many parts.
+    /// Reading back.
     Verifying(usize, usize),
     /// Restarting into the firmware.
     Leaving,
@@ -44,10 +44,10 @@ pub enum Step {
     Asking,
 }
 
-/// A page as it was found.
+/// Content of a page.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub enum Found {
-    /// Never written since the last erase.
+pub enum PageContent {
+    /// Erased.
     Blank,
     /// A table.
     Table(GainTable),
@@ -55,7 +55,7 @@ pub enum Found {
     Damaged(TableError),
 }
 
-/// The table area, as far as it was read; what was not read is taken for blank.
+/// The table area. Bytes that were not read count as blank.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Area {
     pages: Vec<Page>,
@@ -79,19 +79,19 @@ impl PageSource for &Area {
 }
 
 impl Area {
-    /// An area without anything.
+    /// An erased area.
     #[must_use]
     pub fn blank() -> Self {
         Self { pages: vec![[0xFF; PAGE_SIZE]; PAGE_COUNT] }
     }
 
-    /// What is on a page.
+    /// Content of a page.
     #[must_use]
-    pub fn page(&self, index: usize) -> Found {
+    pub fn page(&self, index: usize) -> PageContent {
         match self.pages.get(index).map(|p| GainTable::decode(p)) {
-            Some(Ok(table)) => Found::Table(table),
-            Some(Err(TableError::Blank)) | None => Found::Blank,
-            Some(Err(error)) => Found::Damaged(error),
+            Some(Ok(table)) => PageContent::Table(table),
+            Some(Err(TableError::Blank)) | None => PageContent::Blank,
+            Some(Err(error)) => PageContent::Damaged(error),
         }
     }
 
@@ -100,7 +100,7 @@ impl Area {
     pub fn tables(&self) -> Vec<(usize, GainTable)> {
         let mut tables: Vec<(usize, GainTable)> = (0..self.pages.len())
             .filter_map(|index| match self.page(index) {
-                Found::Table(table) => Some((index, table)),
+                PageContent::Table(table) => Some((index, table)),
                 _ => None,
             })
             .collect();
@@ -108,7 +108,7 @@ impl Area {
         tables
     }
 
-    /// Looks through it as the firmware does.
+    /// Scans it as the firmware does.
     #[must_use]
     pub fn scan(&self) -> Scan {
         let Ok(scan) = gain_table::scan(&mut &*self);
@@ -126,7 +126,7 @@ impl Area {
         places.zip(bytes).for_each(|(place, byte)| *place = *byte);
     }
 
-    /// A page was written, and this is what is there now.
+    /// Takes over the content of a page that was read back.
     fn written(&mut self, index: usize, erased: bool, now: &Page) {
         if erased {
             let sector = index / PAGES_PER_SECTOR * PAGES_PER_SECTOR;
@@ -147,12 +147,12 @@ impl Area {
         let heads: Vec<(usize, usize)> = (0..PAGE_COUNT).map(|n| (n * PAGE_SIZE, HEAD)).collect();
         take(&mut area, &heads)?;
         let used: Vec<(usize, usize)> = (0..PAGE_COUNT)
-            .filter(|n| area.page(*n) != Found::Blank)
+            .filter(|n| area.page(*n) != PageContent::Blank)
             .map(|n| (n * PAGE_SIZE + HEAD, TABLE_SIZE - HEAD))
             .collect();
         take(&mut area, &used)?;
-        // The newest table and the page for the next must be known to their last byte. What is found
-        // there may change which pages these are.
+        // The newest table and the next page must be read completely, which may change which pages these
+        // are.
         let mut known = [false; PAGE_COUNT];
         loop {
             let scan = area.scan();
@@ -170,14 +170,14 @@ impl Area {
     }
 }
 
-/// What a drone is, has and does.
+/// State of a drone before it is flashed.
 #[derive(Clone, Debug)]
 pub struct Survey {
     /// Its tables.
     pub area: Area,
-    /// Which of them flies; nothing when the firmware does not run.
+    /// The gains that fly; `None` without the firmware.
     pub active: Option<Active>,
-    /// What the supervisor says; nothing when the firmware does not run.
+    /// The supervisor's flags; `None` without the firmware.
     pub flags: Option<Flags>,
     /// Battery voltage, V.
     pub battery_v: f32,
@@ -187,15 +187,15 @@ impl Survey {
     /// Reads it through the firmware.
     ///
     /// # Errors
-    /// When nobody answers, or it is not Steady's firmware.
-    pub fn take(client: &mut Client, observe: &mut dyn FnMut(Step)) -> Result<Self> {
+    /// If the drone does not answer, or it is not Steady's firmware.
+    pub fn take(client: &mut Client, observe: &mut dyn FnMut(Progress)) -> Result<Self> {
         let battery_v = client.battery_v()?;
         let flags = Some(client.flags()?);
         let active = Some(client.active_table()?);
         Ok(Self { area: read(client, observe)?, active, flags, battery_v })
     }
 
-    /// Refuses what would be dangerous: a drone that is armed or flies, or a battery that is low.
+    /// Refuses a drone that is armed or flies, or whose battery is low.
     ///
     /// # Errors
     /// With what is wrong, and what to do.
@@ -216,7 +216,7 @@ pub fn check_state(flags: Option<Flags>, battery_v: f32, min_battery_v: f32) -> 
     if flags.is_some_and(Flags::is_armed) {
         return refused("the drone is armed: `steady disarm` first".to_owned());
     }
-    // Written so that a voltage that is no number is refused as well.
+    // Written so that NaN is refused too.
     if !matches!(
         battery_v.partial_cmp(&min_battery_v),
         Some(std::cmp::Ordering::Greater | std::cmp::Ordering::Equal)
@@ -231,8 +231,8 @@ pub fn check_state(flags: Option<Flags>, battery_v: f32, min_battery_v: f32) -> 
 /// Reads the table area through the firmware.
 ///
 /// # Errors
-/// When nobody answers, or it is not Steady's firmware.
-pub fn read(client: &mut Client, observe: &mut dyn FnMut(Step)) -> Result<Area> {
+/// If the drone does not answer, or it is not Steady's firmware.
+pub fn read(client: &mut Client, observe: &mut dyn FnMut(Progress)) -> Result<Area> {
     let missing = || {
         Error::Refused(
             "the drone shows no gain tables: is Steady's firmware on it? `steady flash` puts it there"
@@ -246,23 +246,23 @@ pub fn read(client: &mut Client, observe: &mut dyn FnMut(Step)) -> Result<Area> 
     Area::fetch(|parts| {
         let parts: Vec<(u32, usize)> =
             parts.iter().map(|(start, len)| (u32::try_from(*start).unwrap_or(u32::MAX), *len)).collect();
-        client.read_memory(id, &parts, &mut |done, of| observe(Step::Reading(done, of)))
+        client.read_memory(id, &parts, &mut |done, of| observe(Progress::Reading(done, of)))
     })
 }
 
 /// Reads the table area through the bootloader.
 ///
 /// # Errors
-/// When nobody answers.
-pub fn read_flash(loader: &mut Bootloader<'_>, observe: &mut dyn FnMut(Step)) -> Result<Area> {
+/// If the drone does not answer.
+pub fn read_flash(loader: &mut Bootloader<'_>, observe: &mut dyn FnMut(Progress)) -> Result<Area> {
     Area::fetch(|parts| {
         let base = usize::from(FIRST_FLASH_PAGE) * PAGE_SIZE;
         let parts: Vec<(usize, usize)> = parts.iter().map(|(start, len)| (base + start, *len)).collect();
-        loader.read(&parts, &mut |done, of| observe(Step::Reading(done, of)))
+        loader.read(&parts, &mut |done, of| observe(Progress::Reading(done, of)))
     })
 }
 
-/// A table that is on the drone now.
+/// A table that was written.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Written {
     /// Its sequence number.
@@ -271,11 +271,11 @@ pub struct Written {
     pub page: usize,
     /// A sector was erased for it.
     pub erased: bool,
-    /// Pages that would not take it.
+    /// Pages that failed verification before.
     pub bad_pages: usize,
-    /// From entering the bootloader until the firmware said that it flies it, s.
+    /// Time from entering the bootloader until the firmware reported that it flies the table, s.
     pub seconds: f64,
-    /// Packets that were sent and received in that time.
+    /// Traffic in that time.
     pub packets: (u64, u64),
 }
 
@@ -283,13 +283,13 @@ pub struct Written {
 /// the next sequence number.
 ///
 /// # Errors
-/// In every case the drone is brought back into its firmware, which then flies the new table or the
-/// one before; where that fails, the text says how to do it.
+/// In every case the drone is restarted into its firmware, which then flies the new table or the one
+/// before; if that fails, the text says how to do it.
 pub fn write(
     client: &mut Client,
     survey: &Survey,
     table: &GainTable,
-    observe: &mut dyn FnMut(Step),
+    observe: &mut dyn FnMut(Progress),
 ) -> Result<Written> {
     let mut area = survey.area.clone();
     let scan = area.scan();
@@ -300,16 +300,16 @@ pub fn write(
     let before = scan.newest.map_or(0, |(_, t)| t.sequence);
     let (started, traffic) = (client.now(), client.traffic());
 
-    observe(Step::Entering);
+    observe(Progress::Entering);
     let mut loader = Bootloader::enter(client.link()).map_err(|error| stranded(error, before))?;
     let outcome = program(&mut loader, &mut area, &page, observe);
-    observe(Step::Leaving);
+    observe(Progress::Leaving);
     let back = loader.leave();
     client.forget();
     let (index, erased, bad_pages) = match (outcome, back) {
         (Ok(done), Ok(())) => done,
         (Err(error), Ok(())) => {
-            // The new table may be whole although that could not be seen: the firmware knows.
+            // The new table may be complete although it could not be verified: the firmware knows.
             let flies = client
                 .active_table()
                 .map_or_else(|_| "its newest whole table".to_owned(), |a| name(a.sequence));
@@ -330,7 +330,7 @@ pub fn write(
         }
         (Err(error), Err(_)) => return Err(stranded(error, before)),
     };
-    observe(Step::Asking);
+    observe(Progress::Asking);
     let active = client.active_table()?;
     if active.sequence != table.sequence {
         return Err(Error::Verification(format!(
@@ -367,23 +367,23 @@ fn stranded(error: Error, before: u32) -> Error {
     }
 }
 
-/// Writes a page where the log goes on, and where it does not hold, on the next one.
+/// Writes to the next page of the append log, and to the one after it if that fails.
 fn program(
     loader: &mut Bootloader<'_>,
     area: &mut Area,
     page: &Page,
-    observe: &mut dyn FnMut(Step),
+    observe: &mut dyn FnMut(Progress),
 ) -> Result<(usize, bool, usize)> {
     let mut failure = None;
     for bad_pages in 0..ATTEMPTS {
         let next = area.scan().next;
         let flash_page = FIRST_FLASH_PAGE + u16::try_from(next.index).unwrap_or(u16::MAX);
         debug_assert_eq!(next.erases, SECTOR_FIRST_PAGES.contains(&flash_page));
-        observe(Step::Writing(0, 1));
-        // Anew each time: a bootloader that was restarted meanwhile has lost its buffer.
+        observe(Progress::Writing(0, 1));
+        // Every time: a bootloader that restarted in between has lost its buffer.
         loader.load(&[*page])?;
         let written = loader.write(flash_page, 1);
-        observe(Step::Verifying(0, 1));
+        observe(Progress::Verifying(0, 1));
         let now = loader.read_page(flash_page)?;
         if now == *page {
             return Ok((next.index, next.erases, bad_pages));
@@ -398,7 +398,7 @@ fn program(
     }))
 }
 
-/// Names of the parameters with which gains are tried, in table order.
+/// Names of the try-out parameters, in table order.
 pub const TRY_OUT: [&str; 24] = [
     "gain.posPxy",
     "gain.posPz",
@@ -425,17 +425,17 @@ pub const TRY_OUT: [&str; 24] = [
     "gain.rateDxy",
     "gain.rateDz",
 ];
-/// The switch that lets them fly.
+/// Parameter that activates the try-out gains.
 pub const TRY_OUT_SWITCH: &str = "gain.tryOut";
 
-/// Lets the drone fly a table's gains from memory, without writing the flash. The firmware takes them
-/// over when it is disarmed or hovers, and its guard watches them.
+/// Flies a table's gains without writing the flash. The firmware takes them over while it is disarmed
+/// or hovers, under its gain guard.
 ///
 /// # Errors
-/// When nobody answers, a gain is refused, or the firmware does not take them over.
+/// If the drone does not answer, a gain is refused, or the firmware does not take them over.
 pub fn try_out(client: &mut Client, table: &GainTable) -> Result<()> {
     let switch = client.param(TRY_OUT_SWITCH)?;
-    // Off first: the gains are taken over together or not at all.
+    // Off first: gains are taken over all together.
     client.set(TRY_OUT_SWITCH, switch, Value::U8(0))?;
     let mut params = Vec::new();
     for (name, value) in TRY_OUT.into_iter().zip(table.gains.to_array()) {
@@ -457,17 +457,17 @@ pub fn try_out(client: &mut Client, table: &GainTable) -> Result<()> {
     await_try_out(client, true)
 }
 
-/// Goes back to the table in the flash.
+/// Goes back to the table in flash.
 ///
 /// # Errors
-/// When nobody answers, or the firmware does not let go of the gains.
+/// If the drone does not answer, or the firmware does not let go of the gains.
 pub fn end_try_out(client: &mut Client) -> Result<()> {
     let switch: Param = client.param(TRY_OUT_SWITCH)?;
     client.set(TRY_OUT_SWITCH, switch, Value::U8(0))?;
     await_try_out(client, false)
 }
 
-/// The firmware may wait for a moment in which gains can change.
+/// Waits until the firmware has changed its gains, which it does only while disarmed or hovering.
 fn await_try_out(client: &mut Client, wanted: bool) -> Result<()> {
     let until = client.now() + std::time::Duration::from_secs(3);
     loop {
@@ -516,7 +516,10 @@ mod tests {
         assert_eq!(area.scan(), whole.scan());
         assert_eq!(area.scan().next.index, 7);
         assert_eq!(area.tables().len(), 5);
-        assert!(matches!(area.page(5), Found::Damaged(_)) && matches!(area.page(6), Found::Damaged(_)));
+        assert!(
+            matches!(area.page(5), PageContent::Damaged(_))
+                && matches!(area.page(6), PageContent::Damaged(_))
+        );
         assert!(bytes < 12_000, "{bytes}");
     }
 

@@ -1,4 +1,4 @@
-//! Tables of contents, and keeping them: a drone's table changes only with its firmware.
+//! Tables of contents and their cache: a drone's table changes only with its firmware.
 
 use std::fs;
 use std::path::PathBuf;
@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use steady_common::crtp::Port;
 use steady_common::crtp::toc::{Info, MAX_NAMES};
 
-/// Most entries a table may have; the official firmware has some hundreds.
+/// Maximum number of entries; the official firmware has some hundreds.
 pub const MAX_ENTRIES: u16 = 8192;
 
 /// One parameter or log variable.
@@ -31,7 +31,7 @@ impl Entry {
     }
 }
 
-/// A folder that keeps tables by their checksum, or none.
+/// Folder with tables by their checksum.
 #[derive(Clone, Debug, Default)]
 pub struct Cache {
     folder: Option<PathBuf>,
@@ -45,7 +45,7 @@ struct Kept {
 }
 
 impl Cache {
-    /// In a folder; it is made when something is kept.
+    /// A cache in a folder, which is made when needed; `None` caches nothing.
     #[must_use]
     pub fn new(folder: Option<PathBuf>) -> Self {
         Self { folder }
@@ -59,13 +59,13 @@ impl Cache {
         Self { folder: base.map(|base| base.join("steady").join("toc")) }
     }
 
-    /// The file's name is made of numbers only, whatever the drone says.
+    /// The name consists of numbers only, whatever the drone sends.
     fn file(&self, port: Port, info: Info) -> Option<PathBuf> {
         let name = format!("{}-{:08x}-{}.json", port as u8, info.crc, info.count);
         Some(self.folder.as_ref()?.join(name))
     }
 
-    /// The table, if it is kept and whole.
+    /// The table, if it is cached and complete.
     #[must_use]
     pub fn load(&self, port: Port, info: Info) -> Option<Vec<Entry>> {
         let text = fs::read_to_string(self.file(port, info)?).ok()?;
@@ -81,7 +81,7 @@ impl Cache {
         is_right.then_some(kept.entries)
     }
 
-    /// Keeps a table. That it cannot be kept only costs time the next time.
+    /// Caches a table. Errors are ignored: the next connection only takes longer.
     pub fn save(&self, port: Port, info: Info, entries: &[Entry]) {
         let Some(file) = self.file(port, info) else { return };
         let kept = Kept { port: port as u8, crc: info.crc, entries: entries.to_vec() };

@@ -5,7 +5,7 @@ use std::str::FromStr;
 
 use crate::error::{Error, Result};
 
-/// Speed on the air.
+/// Data rate of the radio.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DataRate {
     /// 250 kbit/s.
@@ -20,7 +20,7 @@ impl DataRate {
     /// Every rate.
     pub const ALL: [Self; 3] = [Self::K250, Self::M1, Self::M2];
 
-    /// As URIs have it.
+    /// Name in URIs.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -31,7 +31,7 @@ impl DataRate {
     }
 }
 
-/// A drone on the air.
+/// Address of a drone on the radio.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RadioUri {
     /// Which dongle, from 0.
@@ -44,20 +44,20 @@ pub struct RadioUri {
     pub address: [u8; 5],
 }
 
-/// Where a drone is.
+/// Address of a drone.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Uri {
-    /// Behind a Crazyradio.
+    /// Through a Crazyradio.
     Radio(RadioUri),
     /// On the network: host and port.
     Udp(String),
 }
 
 impl Uri {
-    /// The usual drone on the air.
+    /// Default address of a drone.
     pub const DEFAULT: Self =
         Self::Radio(RadioUri { dongle: 0, channel: 80, rate: DataRate::M2, address: [0xE7; 5] });
-    /// The usual virtual drone.
+    /// Default address of a virtual drone.
     pub const VIRTUAL: &'static str = "udp://127.0.0.1:19850";
 }
 
@@ -78,7 +78,7 @@ impl FromStr for Uri {
 
     fn from_str(text: &str) -> Result<Self> {
         let bad = |why: &str| Error::Uri { uri: text.to_owned(), why: why.to_owned() };
-        // Other clients put options of their link behind a question mark; they mean nothing here.
+        // Options of other clients follow a question mark; they are ignored.
         let (place, _options) = text.split_once('?').unwrap_or((text, ""));
         if let Some(address) = place.strip_prefix("udp://") {
             let (host, port) = address.rsplit_once(':').ok_or_else(|| bad("the port is missing"))?;

@@ -22,7 +22,7 @@ use steady_firmware::settings::Settings;
 use steady_firmware::telemetry::Telemetry;
 use steady_radio::Result;
 use steady_radio::client::Client;
-use steady_radio::link::{Aim, Link, Traffic};
+use steady_radio::link::{Link, Peer, Traffic};
 use steady_radio::toc::Cache;
 use steady_sim::World;
 use virtual_crazyflie::Image;
@@ -184,7 +184,7 @@ impl Link for Shared<RealDrone> {
     fn traffic(&self) -> Traffic {
         self.0.borrow().air.borrow().traffic()
     }
-    fn aim(&mut self, _: Aim) -> Result<()> {
+    fn switch_to(&mut self, _: Peer) -> Result<()> {
         Ok(())
     }
 }
@@ -435,7 +435,7 @@ impl Link for Shared<QuickDrone> {
     fn traffic(&self) -> Traffic {
         self.0.borrow().air.traffic()
     }
-    fn aim(&mut self, _: Aim) -> Result<()> {
+    fn switch_to(&mut self, _: Peer) -> Result<()> {
         Ok(())
     }
 }

@@ -8,7 +8,7 @@ use serde_json::json;
 use steady_radio::bootloader::Bootloader;
 use steady_radio::client::Client;
 use steady_radio::firmware::{self, Image};
-use steady_radio::tables::{self, MIN_BATTERY_V, Step};
+use steady_radio::tables::{self, MIN_BATTERY_V, Progress};
 use steady_radio::{Error, printable};
 
 use super::drone::{Address, Consent, Progress};
@@ -107,12 +107,17 @@ impl Cmd {
         Ok(tables::check_state(flags, battery_v, self.min_battery)?)
     }
 
-    fn write(&self, client: &mut Client, image: &Image, observe: &mut dyn FnMut(Step)) -> Result<(), Error> {
-        observe(Step::Entering);
+    fn write(
+        &self,
+        client: &mut Client,
+        image: &Image,
+        observe: &mut dyn FnMut(Progress),
+    ) -> Result<(), Error> {
+        observe(Progress::Entering);
         let mut loader =
             if self.cold { Bootloader::cold(client.link()) } else { Bootloader::enter(client.link()) }?;
         let outcome = firmware::write(&mut loader, image, observe);
-        observe(Step::Leaving);
+        observe(Progress::Leaving);
         let back = loader.leave();
         let again = format!(
             "Run the same command again: it finds the drone in its bootloader. If it does not, hold the drone's button \

@@ -10,7 +10,7 @@ use steady_common::GainTable;
 use steady_common::gain_table::PAGES_PER_SECTOR;
 use steady_radio::Error;
 use steady_radio::client::Client;
-use steady_radio::tables::{self, Area, Found, MIN_BATTERY_V, Survey};
+use steady_radio::tables::{self, Area, MIN_BATTERY_V, PageContent, Survey};
 
 use super::drone::{Address, Consent, Progress};
 use super::gains::diff;
@@ -210,7 +210,7 @@ pub(super) fn history(address: &Address, as_json: bool) -> Result<()> {
             println!("flies the built-in gains");
         }
         for page in 0..2 * PAGES_PER_SECTOR {
-            if let Found::Damaged(error) = area.page(page) {
+            if let PageContent::Damaged(error) = area.page(page) {
                 println!("page {page:>3}  damaged: {error}");
             }
         }

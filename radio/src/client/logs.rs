@@ -1,4 +1,4 @@
-//! Log variables: their table, reading some of them once, and what is known of the drone that way.
+//! Log variables: their table, and single readings.
 
 use std::time::Duration;
 
@@ -10,12 +10,12 @@ use super::{ASK, Client};
 use crate::error::{Error, Result};
 use crate::toc::Entry;
 
-/// Period of a log block that is read once: it comes again should it be lost.
+/// Period of a log block that is read once: the data is sent again in case it is lost.
 const LOG_PERIOD_MS: u16 = 20;
 /// How long the flight loop may take to begin after a start: sensors wake up and the gyroscope is
 /// calibrated.
 const STARTING: Duration = Duration::from_secs(6);
-/// Blocks that are tried for one reading.
+/// Attempts for one reading.
 const LOG_ATTEMPTS: usize = 4;
 
 /// Which gains the firmware flies.
@@ -25,7 +25,7 @@ pub struct Active {
     pub sequence: u32,
     /// It has completed a flight.
     pub is_proven: bool,
-    /// Gains to try stand in for the table's.
+    /// Try-out gains replace the table's.
     pub is_try_out: bool,
 }
 
@@ -33,7 +33,7 @@ impl Client {
     /// All log variables.
     ///
     /// # Errors
-    /// When nobody answers.
+    /// If the drone does not answer.
     pub fn logs(&mut self) -> Result<&[Entry]> {
         if self.logs.is_none() {
             self.logs = Some(self.table(Port::Log, "the table of log variables")?);
@@ -41,19 +41,19 @@ impl Client {
         Ok(self.logs.as_deref().unwrap_or_default())
     }
 
-    /// A log variable by its full name, where the drone has it.
+    /// A log variable by its full name; `None` if the drone does not have it.
     ///
     /// # Errors
-    /// When nobody answers.
+    /// If the drone does not answer.
     pub fn find_log(&mut self, full_name: &str) -> Result<Option<(u16, Type)>> {
         let found = self.logs()?.iter().find(|e| e.full_name() == full_name);
         Ok(found.and_then(|e| Some((e.id, log::type_of(e.kind)?))))
     }
 
-    /// Present values of log variables, at most 26 bytes of them.
+    /// Current values of log variables, at most 26 bytes in total.
     ///
     /// # Errors
-    /// When nobody answers, or a variable does not exist.
+    /// If the drone does not answer, or a variable does not exist.
     pub fn log_once(&mut self, names: &[&str]) -> Result<Vec<Value>> {
         let mut kinds = Vec::new();
         let mut list = Vec::new();
@@ -65,9 +65,9 @@ impl Client {
             list.push(Variable { kind: log::type_code(kind), id });
         }
         let variables =
-            Variables::new(&list).ok_or_else(|| Error::nonsense("a log block", "too many variables"))?;
+            Variables::new(&list).ok_or_else(|| Error::invalid_reply("a log block", "too many variables"))?;
         let size: usize = kinds.iter().map(|k| k.size()).sum();
-        // Something that was sent earlier and arrives late may delete the block: then there is another.
+        // A late packet may delete the block; then another one is tried.
         let mut attempts = 1..=LOG_ATTEMPTS;
         let bytes = loop {
             match (self.log_block(variables, size), attempts.next()) {
@@ -80,7 +80,8 @@ impl Client {
         kinds
             .into_iter()
             .map(|kind| {
-                let value = kind.read(rest).ok_or_else(|| Error::nonsense("log data", "too few bytes"))?;
+                let value =
+                    kind.read(rest).ok_or_else(|| Error::invalid_reply("log data", "too few bytes"))?;
                 rest = rest.get(kind.size()..).unwrap_or_default();
                 Ok(value)
             })
@@ -100,13 +101,15 @@ impl Client {
         self.next_block = Some((block + 1) % log::MAX_BLOCKS);
         self.log_control(log::Request::Create(block, variables), &[errno::EEXIST])?;
         let start = log::Request::Start { block, period_ms: LOG_PERIOD_MS, old: false }.encode();
-        let values = self.ask("log data", &start, ASK.for_ms(1000), |p| match log::Reply::decode(p) {
-            Ok(log::Reply::Data { block: b, values, .. }) if b == block && values.len() == size => {
-                Some(values.to_vec())
+        let values = self.ask("log data", &start, ASK.with_timeout(Duration::from_millis(1000)), |p| {
+            match log::Reply::decode(p) {
+                Ok(log::Reply::Data { block: b, values, .. }) if b == block && values.len() == size => {
+                    Some(values.to_vec())
+                }
+                _ => None,
             }
-            _ => None,
         });
-        // Whatever came of it, the drone need not go on.
+        // The block is no longer needed, whatever the outcome.
         let gone = self.log_control(log::Request::Delete(block), &[errno::ENOENT]);
         let bytes = values?;
         gone.map(|()| bytes)
@@ -121,14 +124,13 @@ impl Client {
         if error == 0 || fine.contains(&error) {
             return Ok(());
         }
-        Err(Error::nonsense("a log block", format!("error {error}")))
+        Err(Error::invalid_reply("a log block", format!("error {error}")))
     }
 
-    /// Which gains the firmware flies. A drone that has just started is waited for: it tells once its
-    /// flight loop runs.
+    /// Which gains the firmware flies. Waits for a drone that has just started until its flight loop runs.
     ///
     /// # Errors
-    /// When nobody answers, this is not Steady's firmware, or its flight loop does not run.
+    /// If the drone does not answer, this is not Steady's firmware, or its flight loop does not run.
     pub fn active_table(&mut self) -> Result<Active> {
         let until = self.link.now() + STARTING;
         loop {
@@ -138,7 +140,7 @@ impl Client {
                         return Ok(Active { sequence, is_proven: proven != 0, is_try_out: try_out != 0 });
                     }
                 }
-                _ => return Err(Error::nonsense("the active table", "values of other types")),
+                _ => return Err(Error::invalid_reply("the active table", "values of other types")),
             }
             if self.link.now() >= until {
                 return Err(Error::Refused(

@@ -7,10 +7,10 @@ use super::{ASK, Client};
 use crate::error::{Error, Result};
 
 impl Client {
-    /// The first memory of a kind, and its size.
+    /// Id and size of the first memory of a kind.
     ///
     /// # Errors
-    /// When nobody answers.
+    /// If the drone does not answer.
     pub fn find_memory(&mut self, kind: memory::Kind) -> Result<Option<(u8, u32)>> {
         let request = memory::Request::Count.encode();
         let count =
@@ -31,10 +31,10 @@ impl Client {
         Ok(None)
     }
 
-    /// Parts of a memory: offset and length each.
+    /// Reads parts of a memory, each by offset and length.
     ///
     /// # Errors
-    /// When nobody answers, or the drone cannot read there.
+    /// If the drone does not answer, or the drone cannot read there.
     pub fn read_memory(
         &mut self,
         id: u8,
@@ -75,7 +75,7 @@ impl Client {
                 let mut bytes = Vec::with_capacity(length);
                 for _ in 0..length.div_ceil(MAX_READ) {
                     let data = answers.next().unwrap_or(Err(errno::EIO)).map_err(|code| {
-                        Error::nonsense(format!("memory {id} at {start:#x}"), format!("error {code}"))
+                        Error::invalid_reply(format!("memory {id} at {start:#x}"), format!("error {code}"))
                     })?;
                     bytes.extend(data.bytes());
                 }

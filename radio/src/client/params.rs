@@ -1,4 +1,4 @@
-//! Parameters: their table, their values, keeping them over a restart.
+//! Parameters: their table, values and persistent storage.
 
 use steady_common::crtp::param::{self, Raw};
 use steady_common::crtp::{Packet, Port};
@@ -16,9 +16,9 @@ pub struct Param {
     pub id: u16,
     /// Its type.
     pub kind: Type,
-    /// It cannot be written.
+    /// Read-only.
     pub is_read_only: bool,
-    /// It can be kept over a restart.
+    /// Can be stored persistently.
     pub may_be_kept: bool,
 }
 
@@ -26,7 +26,7 @@ impl Client {
     /// All parameters.
     ///
     /// # Errors
-    /// When nobody answers.
+    /// If the drone does not answer.
     pub fn params(&mut self) -> Result<&[Entry]> {
         if self.params.is_none() {
             self.params = Some(self.table(Port::Param, "the table of parameters")?);
@@ -37,7 +37,7 @@ impl Client {
     /// A parameter by its full name.
     ///
     /// # Errors
-    /// When nobody answers, or there is no such parameter; the text names similar ones.
+    /// If the drone does not answer, or there is no such parameter; the text names similar ones.
     pub fn param(&mut self, full_name: &str) -> Result<Param> {
         let entries = self.params()?;
         let Some(entry) = entries.iter().find(|e| e.full_name() == full_name) else {
@@ -58,10 +58,10 @@ impl Client {
         describe(entry)
     }
 
-    /// Values of parameters, by their numbers and types.
+    /// Reads parameters.
     ///
     /// # Errors
-    /// When nobody answers, or an answer has another type than the table says.
+    /// If the drone does not answer, or an answer has another type than the table says.
     pub fn values(&mut self, params: &[Param], progress: &mut dyn FnMut(usize)) -> Result<Vec<Value>> {
         let request = |n: usize| {
             let id = params.get(n).map_or(0, |p| p.id);
@@ -80,8 +80,8 @@ impl Client {
             .zip(answers)
             .map(|(param, answer)| {
                 let what = || format!("parameter {}", param.id);
-                let raw = answer.map_err(|code| Error::nonsense(what(), format!("error {code}")))?;
-                raw.value(param.kind).ok_or_else(|| Error::nonsense(what(), "a value of another type"))
+                let raw = answer.map_err(|code| Error::invalid_reply(what(), format!("error {code}")))?;
+                raw.value(param.kind).ok_or_else(|| Error::invalid_reply(what(), "a value of another type"))
             })
             .collect()
     }
@@ -92,13 +92,13 @@ impl Client {
     /// As [`Self::values`].
     pub fn get(&mut self, param: Param) -> Result<Value> {
         let values = self.values(&[param], &mut |_| {})?;
-        values.into_iter().next().ok_or_else(|| Error::nonsense("a parameter", "nothing"))
+        values.into_iter().next().ok_or_else(|| Error::invalid_reply("a parameter", "nothing"))
     }
 
-    /// Sets a parameter and makes sure that it is in force.
+    /// Sets a parameter and verifies it.
     ///
     /// # Errors
-    /// When nobody answers, or the drone keeps another value.
+    /// If the drone does not answer, or the drone keeps another value.
     pub fn set(&mut self, name: &str, param: Param, value: Value) -> Result<()> {
         if param.is_read_only {
             return Err(Error::Refused(format!("`{name}` can only be read")));
@@ -106,13 +106,13 @@ impl Client {
         let raw = Raw::from(value);
         let request = param::Request::Write(param.id, raw)
             .encode()
-            .map_err(|e| Error::nonsense(format!("setting {name}"), e.to_string()))?;
+            .map_err(|e| Error::invalid_reply(format!("setting {name}"), e.to_string()))?;
         let told =
             self.ask(&format!("setting {name}"), &request, ASK, |p| match param::Reply::decode(p) {
                 Ok(param::Reply::Write(id, raw)) if id == param.id => Some(raw),
                 _ => None,
             })?;
-        // An answer to an older question may have been late: what counts is what is in force.
+        // The reply may be a late one to an earlier request, so the value is read back.
         if told != raw {
             let now = self.get(param)?;
             if Raw::from(now) != raw {
@@ -126,17 +126,17 @@ impl Client {
         Ok(())
     }
 
-    /// Keeps a parameter's present value over restarts.
+    /// Stores a parameter's current value persistently.
     ///
     /// # Errors
-    /// When nobody answers, or the drone does not keep it.
+    /// If the drone does not answer, or the drone does not store it.
     pub fn store(&mut self, name: &str, param: Param) -> Result<()> {
         if !param.may_be_kept {
             return Err(Error::Refused(format!("`{name}` is not one of the parameters the drone keeps")));
         }
         let request = param::Request::Store(param.id)
             .encode()
-            .map_err(|e| Error::nonsense(format!("storing {name}"), e.to_string()))?;
+            .map_err(|e| Error::invalid_reply(format!("storing {name}"), e.to_string()))?;
         let error =
             self.ask(&format!("storing {name}"), &request, ASK_SLOW, |p| match param::Reply::decode(p) {
                 Ok(param::Reply::Store(id, error)) if id == param.id => Some(error),
@@ -151,13 +151,13 @@ impl Client {
     }
 }
 
-/// What the table says of a parameter.
+/// Interprets an entry of the table.
 ///
 /// # Errors
-/// When its type is none that is known.
+/// If its type is unknown.
 pub fn describe(entry: &Entry) -> Result<Param> {
     let kind = param::type_of(entry.kind).ok_or_else(|| {
-        Error::nonsense(
+        Error::invalid_reply(
             format!("parameter {}", crate::printable(&entry.full_name())),
             format!("type {:#04x}", entry.kind),
         )

@@ -7,10 +7,10 @@ use steady_common::supervisor::Blockers;
 use steady_common::value::Value;
 
 use super::{ASK, Client, hear};
-use crate::ask::Patience;
+use crate::ask::Retry;
 use crate::error::{Error, Result};
 
-/// The supervisor's flags, as `supervisor.info` has them.
+/// The supervisor's flags, as in `supervisor.info`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Flags(pub u16);
 
@@ -48,7 +48,7 @@ impl Flags {
         self.0 & (1 << 6) != 0
     }
 
-    /// What they say, in words.
+    /// Names of the flags that are set.
     #[must_use]
     pub fn words(self) -> Vec<&'static str> {
         (0..).zip(Self::NAMES).filter(|(bit, _)| self.0 & (1 << bit) != 0).map(|(_, name)| name).collect()
@@ -59,7 +59,7 @@ impl Client {
     /// The supervisor's flags.
     ///
     /// # Errors
-    /// When nobody answers.
+    /// If the drone does not answer.
     pub fn flags(&mut self) -> Result<Flags> {
         let request = supervisor::Request::Bitfield.encode();
         self.ask("the supervisor's state", &request, ASK, |p| match supervisor::Reply::decode(p) {
@@ -68,15 +68,15 @@ impl Client {
         })
     }
 
-    /// Arms or disarms; tells why not.
+    /// Arms or disarms.
     ///
     /// # Errors
-    /// When nobody answers, or the drone refuses.
+    /// If the drone does not answer, or the drone refuses.
     pub fn arm(&mut self, arm: bool) -> Result<()> {
         let request = supervisor::Request::Arm(arm).encode();
         // The drone answers after at most 100 ms.
-        let patience = Patience::new(200, 4000, 1);
-        let armed = self.ask("arming", &request, patience, |p| match supervisor::Reply::decode(p) {
+        let retry = Retry::new(200, 4000, 1);
+        let armed = self.ask("arming", &request, retry, |p| match supervisor::Reply::decode(p) {
             Ok(supervisor::Reply::Arm { armed, .. }) => Some(armed),
             _ => None,
         })?;
@@ -92,10 +92,10 @@ impl Client {
         Err(Error::Refused(format!("the drone does not arm; what stands against it: {why}")))
     }
 
-    /// What stands against arming, in words.
+    /// What blocks arming.
     ///
     /// # Errors
-    /// When nobody answers.
+    /// If the drone does not answer.
     pub fn blockers(&mut self) -> Result<String> {
         if self.find_log("steady.blockers")?.is_none() {
             return Ok(self.flags()?.words().join(", "));
@@ -112,11 +112,11 @@ impl Client {
     /// Leaves the state after a crash.
     ///
     /// # Errors
-    /// When nobody answers, or the drone is still on its back.
+    /// If the drone does not answer, or the drone is still on its back.
     pub fn recover(&mut self) -> Result<()> {
         let request = supervisor::Request::Recover.encode();
-        let patience = Patience::new(200, 4000, 1);
-        let recovered = self.ask("recovery", &request, patience, |p| match supervisor::Reply::decode(p) {
+        let retry = Retry::new(200, 4000, 1);
+        let recovered = self.ask("recovery", &request, retry, |p| match supervisor::Reply::decode(p) {
             Ok(supervisor::Reply::Recover { recovered, .. }) => Some(recovered),
             _ => None,
         })?;
@@ -126,13 +126,13 @@ impl Client {
         Err(Error::Refused("the drone does not recover: put it upright on the floor first".to_owned()))
     }
 
-    /// Motors off until the next boot. Asked again until the drone says that it is locked.
+    /// Emergency stop: motors off until the next boot. Repeated until the drone reports that it is locked.
     ///
     /// # Errors
-    /// When the drone does not confirm it.
+    /// If the drone does not confirm it.
     pub fn stop(&mut self) -> Result<()> {
         let stop = supervisor::Request::EmergencyStop.encode();
-        // Nobody answers this one, so it is sent often first and confirmed afterwards.
+        // It has no reply, so it is sent several times first and confirmed afterwards.
         for _ in 0..5 {
             self.link.send(&stop)?;
         }

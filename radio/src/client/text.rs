@@ -1,8 +1,8 @@
-//! Values as people write and read them.
+//! Parameter values as text.
 
 use steady_common::value::{Type, Value};
 
-/// A value for people.
+/// Formats a value.
 #[must_use]
 pub fn show(value: Value) -> String {
     match value {
@@ -16,12 +16,12 @@ pub fn show(value: Value) -> String {
     }
 }
 
-/// A value of a type from text.
+/// Parses a value of a type.
 ///
 /// # Errors
-/// When it is no number, or does not fit.
+/// If it is not a number, or out of range.
 pub fn parse(text: &str, kind: Type) -> std::result::Result<Value, String> {
-    let whole = |what: &str| format!("`{text}` is no {what}");
+    let whole = |what: &str| format!("`{text}` is not a {what}");
     let digits = text.strip_prefix("0x");
     macro_rules! number {
         ($type:ident, $variant:ident, $what:literal) => {
@@ -50,7 +50,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn values_are_read_as_their_type_and_nonsense_is_named() {
+    fn values_are_parsed_as_their_type_and_errors_name_the_text() {
         assert_eq!(parse("0x1F", Type::U8), Ok(Value::U8(31)));
         assert_eq!(parse("-3", Type::I16), Ok(Value::I16(-3)));
         assert_eq!(parse("0.5", Type::F32), Ok(Value::F32(0.5)));

@@ -1,4 +1,4 @@
-//! The Crazyradio's link.
+//! Radio link through a Crazyradio dongle.
 //!
 //! The dongle sends, the drone answers with the acknowledgement; so there is one thread and no queue
 //! but the answers that came while sending. Safelink stays off: every question is repeated until it
@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use crazyradio::{Channel, Crazyradio, Datarate};
 use steady_common::crtp::Packet;
 
-use super::{Aim, Link, Traffic, UDEV_FILE, UDEV_RULE};
+use super::{Link, Peer, Traffic, UDEV_FILE, UDEV_RULE};
 use crate::error::{Error, Result};
 use crate::uri::{DataRate, RadioUri};
 
@@ -21,7 +21,7 @@ const EMPTY_POLLS: u32 = 10;
 /// Pause between polls then.
 const IDLE_POLL: Duration = Duration::from_millis(10);
 
-/// What to do when the system does not let us use the dongle.
+/// Advice when access to the dongle is denied.
 fn permission() -> String {
     format!(
         "the Crazyradio is there, but the system does not allow its use. Put this line into {UDEV_FILE} (as root):\n  \
@@ -80,7 +80,7 @@ impl Dongle {
     /// Opens the dongle and tunes it.
     ///
     /// # Errors
-    /// When there is none, or it may not be used; the text says what to do.
+    /// If there is none, or it may not be used; the text says what to do.
     pub fn open(uri: &RadioUri) -> Result<Self> {
         let radio = Crazyradio::open_nth(uri.dongle).map_err(|e| explain(&e))?;
         let mut link = Self {
@@ -92,21 +92,21 @@ impl Dongle {
             traffic: Traffic { acknowledged: Some((0, 0)), ..Traffic::default() },
             rssi: (0.0, 0),
         };
-        link.aim(Aim::Firmware)?;
+        link.switch_to(Peer::Firmware)?;
         Ok(link)
     }
 
-    /// The channels on which somebody acknowledges at an address.
+    /// Channels and rates on which a drone acknowledges at this address.
     ///
     /// # Errors
-    /// When the dongle fails.
+    /// If the dongle fails.
     pub fn scan(dongle: usize, address: [u8; 5]) -> Result<Vec<RadioUri>> {
         let mut radio = Crazyradio::open_nth(dongle).map_err(|e| explain(&e))?;
         radio.set_address(&address).map_err(|e| explain(&e))?;
         let (first, last) = (channel_of(0)?, channel_of(100)?);
         let mut found = Vec::new();
         for rate in DataRate::ALL {
-            // Newer dongles have no 250 kbit/s; they say so.
+            // Newer dongles do not support 250 kbit/s and report an error.
             if radio.set_datarate(rate_of(rate)).is_err() {
                 continue;
             }
@@ -132,7 +132,7 @@ impl Dongle {
             self.rssi = (self.rssi.0 + f64::from(rssi), self.rssi.1 + 1);
             self.traffic.rssi_dbm = Some(self.rssi.0 / self.rssi.1 as f64);
         }
-        // A lone header is a poll that comes back.
+        // A lone header is an echoed poll.
         match answer.get(..ack.length).and_then(Packet::from_bytes) {
             Some(packet) if ack.length > 1 => {
                 self.empty = 0;
@@ -182,10 +182,10 @@ impl Link for Dongle {
         self.traffic
     }
 
-    fn aim(&mut self, aim: Aim) -> Result<()> {
-        let (channel, rate, address) = match aim {
-            Aim::Firmware => (self.uri.channel, self.uri.rate, self.uri.address),
-            Aim::Bootloader { address } => (0, DataRate::M2, address),
+    fn switch_to(&mut self, peer: Peer) -> Result<()> {
+        let (channel, rate, address) = match peer {
+            Peer::Firmware => (self.uri.channel, self.uri.rate, self.uri.address),
+            Peer::Bootloader { address } => (0, DataRate::M2, address),
         };
         self.answers.clear();
         let channel = channel_of(channel)?;

@@ -1,4 +1,4 @@
-//! The virtual Crazyflie's link: one packet a datagram, as the official Python client has it.
+//! UDP link to the virtual Crazyflie: one packet per datagram, as in the official Python client.
 
 use std::io::ErrorKind;
 use std::net::{ToSocketAddrs, UdpSocket};
@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use steady_common::crtp::Packet;
 
-use super::{Aim, Link, Traffic};
+use super::{Link, Peer, Traffic};
 use crate::error::{Error, Result};
 
 /// A link over UDP.
@@ -18,12 +18,12 @@ pub struct Udp {
 }
 
 impl Udp {
-    /// Opens a link to HOST:PORT. That nobody is there shows only when something is asked.
+    /// Opens a link to HOST:PORT. A missing drone shows only with the first request.
     ///
     /// # Errors
-    /// When the host is not known, or the system has no socket for us.
+    /// If the host is not known, or the system has no socket for us.
     pub fn open(address: &str) -> Result<Self> {
-        let failed = |source| Error::Io { what: format!("cannot talk to udp://{address}"), source };
+        let failed = |error| Error::Io { what: format!("cannot talk to udp://{address}"), error };
         let peer = address
             .to_socket_addrs()
             .map_err(failed)?
@@ -36,7 +36,7 @@ impl Udp {
     }
 }
 
-/// A drone that is not there, or not there any more, refuses datagrams. It may come back.
+/// Without a drone on the port, datagrams are refused. It may come back.
 fn is_absence(kind: ErrorKind) -> bool {
     matches!(kind, ErrorKind::ConnectionRefused | ErrorKind::ConnectionReset)
 }
@@ -46,23 +46,23 @@ impl Link for Udp {
         self.traffic.sent += u64::from(packet.bytes().len() > 1);
         match self.socket.send(packet.bytes()) {
             Err(error) if !is_absence(error.kind()) => {
-                Err(Error::Io { what: "sending a datagram failed".to_owned(), source: error })
+                Err(Error::Io { what: "sending a datagram failed".to_owned(), error })
             }
             _ => Ok(()),
         }
     }
 
     fn receive(&mut self, wait: Duration) -> Result<Option<Packet>> {
-        let failed = |source| Error::Io { what: "waiting for a datagram failed".to_owned(), source };
+        let failed = |error| Error::Io { what: "waiting for a datagram failed".to_owned(), error };
         let until = Instant::now() + wait;
         let mut buffer = [0; 2048];
         loop {
             let left = until.saturating_duration_since(Instant::now());
-            // A time-out of zero would mean for ever.
+            // A timeout of zero would mean no timeout.
             self.socket.set_read_timeout(Some(left.max(Duration::from_micros(100)))).map_err(failed)?;
             match self.socket.recv(&mut buffer) {
                 Ok(length) => {
-                    // Anything that is no packet, and polls that come back, is nothing.
+                    // Invalid packets and echoed polls are ignored.
                     if let Some(packet) = buffer.get(..length).and_then(Packet::from_bytes)
                         && length > 1
                     {
@@ -91,7 +91,7 @@ impl Link for Udp {
         self.traffic
     }
 
-    fn aim(&mut self, _: Aim) -> Result<()> {
+    fn switch_to(&mut self, _: Peer) -> Result<()> {
         // One drone, one socket: whichever program runs answers.
         Ok(())
     }
