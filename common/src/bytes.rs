@@ -1,6 +1,6 @@
 //! Little-endian fields in byte slices, without a way to panic.
 
-/// Takes fields off the front of a slice.
+/// Reads fields from the front of a slice.
 #[derive(Clone, Copy, Debug)]
 pub struct Reader<'a> {
     rest: &'a [u8],
@@ -13,13 +13,13 @@ impl<'a> Reader<'a> {
         Self { rest: bytes }
     }
 
-    /// What has not been taken yet.
+    /// The bytes that are left.
     #[must_use]
     pub fn rest(&self) -> &'a [u8] {
         self.rest
     }
 
-    /// The next `N` bytes, or nothing when fewer are left.
+    /// The next `N` bytes; `None` when fewer are left.
     pub fn array<const N: usize>(&mut self) -> Option<[u8; N]> {
         let (head, rest) = self.rest.split_first_chunk::<N>()?;
         self.rest = rest;
@@ -52,7 +52,7 @@ impl<'a> Reader<'a> {
     }
 }
 
-/// Puts fields one after the other into a slice; what does not fit is dropped and remembered.
+/// Writes fields one after the other into a slice. Fields that do not fit are dropped; see [`Writer::len`].
 #[derive(Debug)]
 pub struct Writer<'a> {
     bytes: &'a mut [u8],
@@ -68,7 +68,7 @@ impl<'a> Writer<'a> {
 
     /// Appends bytes.
     pub fn put(&mut self, bytes: &[u8]) -> &mut Self {
-        // In two steps, so that the compiler sees that the lengths agree and leaves no panic behind.
+        // In two steps, so that the compiler can prove that the lengths agree and emits no panic.
         let room = self.bytes.get_mut(self.at..).and_then(|rest| rest.get_mut(..bytes.len()));
         match room {
             Some(room) => {
@@ -80,7 +80,7 @@ impl<'a> Writer<'a> {
         self
     }
 
-    /// Bytes written so far, or nothing when something did not fit.
+    /// Bytes written so far; `None` when a field did not fit.
     #[must_use]
     pub fn len(&self) -> Option<usize> {
         (!self.overflowed).then_some(self.at)

@@ -1,5 +1,4 @@
-//! The radio bootloader's commands ("cload"), for the program that flashes and for the emulated
-//! bootloader alike.
+//! The radio bootloader's protocol ("cload"), for the flashing program and the emulated bootloader.
 //!
 //! Every packet is `FF target command …`; the first byte is a CRTP null header, so a packet is a
 //! [`Packet`] like any other. The STM32's bootloader sits behind the nRF51's, which forwards what is
@@ -23,7 +22,7 @@ pub const STM32_START_PAGE: u16 = 16;
 /// Buffer pages of the STM32's bootloader.
 pub const STM32_BUFFER_PAGES: u16 = 10;
 
-/// Which processor is meant.
+/// A processor of the drone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub enum Target {
@@ -47,7 +46,7 @@ pub struct Chunk {
 }
 
 impl Chunk {
-    /// From a slice, or nothing when it is too long.
+    /// From a slice; `None` when it is too long.
     #[must_use]
     pub fn new(bytes: &[u8]) -> Option<Self> {
         let mut chunk = Self { bytes: [0; CHUNK], length: u8::try_from(bytes.len()).ok()? };
@@ -62,7 +61,7 @@ impl Chunk {
     }
 }
 
-/// What a bootloader is asked.
+/// Request to a bootloader.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Request {
     /// Page size, buffers, flash size.
@@ -117,7 +116,7 @@ pub enum Request {
     GetVoltage,
 }
 
-/// What a bootloader answers.
+/// Reply of a bootloader.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Reply {
     /// To [`Request::GetInfo`].
@@ -155,7 +154,7 @@ pub enum Reply {
     Voltage(f32),
 }
 
-/// What a bootloader says of itself.
+/// Description of a bootloader.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Info {
     /// Bytes in a page.
@@ -173,7 +172,7 @@ pub struct Info {
 }
 
 impl Info {
-    /// What the STM32's bootloader says.
+    /// Description of the STM32's bootloader.
     pub const STM32: Self = Self {
         page_size: 1024,
         buffer_pages: STM32_BUFFER_PAGES,
@@ -182,7 +181,7 @@ impl Info {
         cpu_id: [0; 12],
         protocol: 0x10,
     };
-    /// What the nRF51's bootloader says.
+    /// Description of the nRF51's bootloader.
     pub const NRF51: Self =
         Self { page_size: 1024, buffer_pages: 1, flash_pages: 232, start_page: 108, ..Self::STM32 };
 }
@@ -239,7 +238,7 @@ impl Request {
         b.packet()
     }
 
-    /// Reads a packet, or nothing when it is not a request of the bootloader protocol.
+    /// Decodes a packet; `None` when it is not a request of the bootloader protocol.
     #[must_use]
     pub fn decode(packet: &Packet) -> Option<(Target, Self)> {
         let (target, command, mut r) = open(packet)?;
@@ -313,7 +312,7 @@ impl Reply {
         b.packet()
     }
 
-    /// Reads a packet, or nothing when it is not an answer of the bootloader protocol.
+    /// Decodes a packet; `None` when it is not an answer of the bootloader protocol.
     #[must_use]
     pub fn decode(packet: &Packet) -> Option<(Target, Self)> {
         let (target, command, mut r) = open(packet)?;

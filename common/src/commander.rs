@@ -1,4 +1,4 @@
-//! What the drone can be asked to do, and who is listened to: set-points, their priorities and ages.
+//! Commands to the drone, and their priorities: streamed set-points or the high-level planner.
 //!
 //! A [`Command`] is a checked request in the project's conventions (right-handed, SI); protocol
 //! codecs make them from packets. [`Commander`] keeps the newest set-point and decides, as the
@@ -11,7 +11,7 @@ use crate::{Reference, Vec3, math};
 /// Bytes of trajectory memory that one [`Command::WriteTrajectory`] can carry.
 pub const TRAJECTORY_CHUNK: usize = 26;
 
-/// Everything the flight task can be asked.
+/// A command to the flight task.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Command {
     /// A streamed set-point.
@@ -32,7 +32,7 @@ pub enum Command {
         /// The bytes.
         bytes: [u8; TRAJECTORY_CHUNK],
     },
-    /// Let the motors run from now on, or no longer.
+    /// Arm or disarm.
     Arm(bool),
     /// Motors off at once, locked until the next boot.
     EmergencyStop,
@@ -40,11 +40,11 @@ pub enum Command {
     EmergencyWatchdog,
     /// Leave the state after a crash.
     Recover,
-    /// Motion capture has seen this drone.
+    /// A motion capture sample of this drone.
     Mocap(Mocap),
     /// Start the estimator again, at its configured place.
     ResetEstimator,
-    /// The power goes off in a moment: come down at once. Cannot be taken back.
+    /// The power goes off soon: land now. Cannot be cancelled.
     SwitchOff,
 }
 
@@ -124,7 +124,7 @@ pub enum Setpoint {
 }
 
 impl Setpoint {
-    /// True when every number is finite: what is not must not be flown.
+    /// True when every number is finite; other set-points must not be flown.
     #[must_use]
     pub fn is_finite(&self) -> bool {
         let all = |values: &[f32]| values.iter().all(|v| v.is_finite());
@@ -249,7 +249,7 @@ pub enum HighLevel {
 /// Why a command was not taken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Refusal {
-    /// A number in it is infinite, not a number, or senseless.
+    /// A number is non-finite or out of range.
     Value,
     /// The planner cannot do that from where it is (take-off while flying, landing on the ground).
     Planner,
@@ -263,10 +263,10 @@ pub enum Refusal {
     Blocked,
 }
 
-/// Who decides where to fly.
+/// Source of the reference.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Source {
-    /// Nobody: motors off.
+    /// None: motors off.
     #[default]
     None,
     /// The high-level planner.
@@ -275,7 +275,7 @@ pub enum Source {
     Stream,
 }
 
-/// Keeps the newest set-point and says who is listened to.
+/// Keeps the newest set-point and selects the source of the reference.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Commander {
     setpoint: Setpoint,
@@ -289,7 +289,7 @@ impl Commander {
     /// A streamed set-point has arrived. It outranks the planner.
     ///
     /// # Errors
-    /// When a number in it is not finite.
+    /// If a number in it is not finite.
     pub fn stream(&mut self, setpoint: Setpoint, now_ms: u32) -> Result<(), Refusal> {
         if !setpoint.is_finite() {
             return Err(Refusal::Value);
@@ -319,12 +319,12 @@ impl Commander {
         Ok(())
     }
 
-    /// Nobody is listened to any more: after a landing or a stop.
+    /// No source any more: after a landing or a stop.
     pub fn silence(&mut self) {
         *self = Self::default();
     }
 
-    /// Who decides at this time.
+    /// The source at this time.
     pub fn source(&mut self, now_ms: u32) -> Source {
         if let Some(end) = self.ends_ms
             && now_ms.wrapping_sub(end) < u32::MAX / 2

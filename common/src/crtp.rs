@@ -1,8 +1,8 @@
 //! CRTP, the Crazyflie's radio protocol: packets, and typed contents of every port.
 //!
-//! Each port has a module with what the host asks (`Request`) and what the drone answers (`Reply`),
-//! both encoded and decoded here, so that the firmware, the PC and the emulated drone share one
-//! source. Decoding never panics and says what is wrong ([`Malformed`]).
+//! Each port has a module with a `Request` of the host and a `Reply` of the drone, which encode and
+//! decode themselves, so that the firmware, the PC and the emulated drone share one implementation.
+//! Decoding never panics; errors are [`Malformed`].
 //!
 //! Angles, rates and frames are the project's (radians, right-handed) in the typed values; degrees
 //! and the Crazyflie's inverted pitch exist only in the bytes.
@@ -158,18 +158,18 @@ const LINK_BITS: u8 = 0x0C;
 const NULL: u8 = 0xF3;
 
 impl Packet {
-    /// Most bytes of a packet with its header: what fits into one radio payload.
+    /// Maximum bytes of a packet with its header: what fits into one radio payload.
     pub const MAX_BYTES: usize = 32;
-    /// Most data bytes in CRTP proper.
+    /// Maximum data bytes in CRTP proper.
     pub const MAX_DATA: usize = 30;
-    /// Polls the other side when there is nothing to say.
+    /// An empty packet, which only polls the other side.
     pub const NULL: Self = {
         let mut bytes = [0; Self::MAX_BYTES];
         bytes[0] = 0xFF;
         Self { bytes, length: 1 }
     };
 
-    /// From its bytes, header first; nothing when there are none or too many.
+    /// From its bytes, header first; `None` when there are none or too many.
     #[must_use]
     pub fn from_bytes(bytes: &[u8]) -> Option<Self> {
         let length = u8::try_from(bytes.len()).ok().filter(|n| *n > 0)?;
@@ -178,7 +178,7 @@ impl Packet {
         Some(packet)
     }
 
-    /// Data for a port and channel; nothing when they are too many.
+    /// Data for a port and channel; `None` when they are too many.
     #[must_use]
     pub fn new(port: Port, channel: u8, data: &[u8]) -> Option<Self> {
         Builder::new(port, channel).put(data).finish().ok()
@@ -253,7 +253,7 @@ impl Builder {
         Self::with_header((port as u8) << 4 | channel & 3, 1 + Packet::MAX_DATA)
     }
 
-    /// Starts with a header that is no port's (bootloader packets), and a limit on all bytes.
+    /// Starts with any header byte (for bootloader packets) and a limit on all bytes.
     pub(crate) fn with_header(header: u8, limit: usize) -> Self {
         let mut builder = Self { bytes: [0; Packet::MAX_BYTES], length: 0, limit, overflowed: false };
         builder.put(&[header]);
@@ -308,10 +308,10 @@ impl Builder {
         self.limit.saturating_sub(self.length)
     }
 
-    /// The packet.
+    /// Encodes the packet.
     ///
     /// # Errors
-    /// When something did not fit.
+    /// If something did not fit.
     pub fn finish(&self) -> Result<Packet, TooLong> {
         if self.overflowed { Err(TooLong) } else { Ok(self.packet()) }
     }

@@ -76,7 +76,7 @@ pub struct Mocap {
     pub attitude: Option<(Quat, f32)>,
 }
 
-/// The filter has left every place a drone can be and must be reset.
+/// The filter has diverged and must be reset.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Diverged;
 
@@ -138,7 +138,7 @@ impl Estimator {
     /// prediction, and corrects by a mocap sample if there is one.
     ///
     /// # Errors
-    /// When the filter has diverged; the caller resets it with [`Estimator::new`].
+    /// If the filter has diverged; the caller resets it with [`Estimator::new`].
     // Never inlined, so that its work can be counted in the image.
     #[inline(never)]
     pub fn tick(
@@ -287,8 +287,8 @@ impl Estimator {
         self.rotation = self.attitude.to_matrix();
     }
 
-    /// Keeps the covariance symmetric and inside its bounds; a NaN becomes the largest value, so
-    /// that the next measurement is believed.
+    /// Keeps the covariance symmetric and inside its bounds; NaN becomes the largest value, so that
+    /// the next measurement is trusted.
     fn tidy(&mut self) {
         let old = self.covariance;
         for (i, row) in self.covariance.iter_mut().enumerate() {

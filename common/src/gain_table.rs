@@ -98,7 +98,7 @@ pub enum TableError {
     Gain(OutOfBounds),
     /// A mass no Crazyflie has, kg.
     Mass(f32),
-    /// An integral limit that is negative, too large or not a number (index in table order).
+    /// An integral limit that is negative, too large or NaN (index in table order).
     IntegralLimit(usize, f32),
 }
 
@@ -228,7 +228,7 @@ impl GainTable {
         if magic != MAGIC {
             return Some(Err(TableError::Magic(magic)));
         }
-        // Everything behind the versions, the checksum's place included, depends on the format.
+        // Everything after the versions, the position of the checksum included, depends on the format.
         let (format, law) = (r.u16()?, r.u16()?);
         if format != FORMAT_VERSION {
             return Some(Err(TableError::Format(format)));
@@ -265,7 +265,7 @@ fn is_blank(page: &[u8]) -> bool {
     page.iter().all(|b| *b == 0xFF)
 }
 
-/// Where pages are read from: memory-mapped flash on the drone, the radio on the PC, a fake in tests.
+/// Reads pages: memory-mapped flash on the drone, the radio on the PC.
 pub trait PageSource {
     /// Why a page could not be read.
     type Error;
@@ -273,9 +273,6 @@ pub trait PageSource {
     /// Reads page `index` (0..[`PAGE_COUNT`]) of the table area.
     fn read(&mut self, index: usize, page: &mut Page) -> Result<(), Self::Error>;
 }
-
-/// A valid table and the index of its page.
-pub type Found = Option<(usize, GainTable)>;
 
 /// A page for the next table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -286,13 +283,13 @@ pub struct NextPage {
     pub erases: bool,
 }
 
-/// What a table area holds.
+/// Content of a table area.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Scan {
     /// Page and table with the highest sequence number.
-    pub newest: Found,
+    pub newest: Option<(usize, GainTable)>,
     /// Page and table before it: what the drone falls back to.
-    pub previous: Found,
+    pub previous: Option<(usize, GainTable)>,
     /// Where the next table goes.
     pub next: NextPage,
     /// Pages with a valid table.
@@ -309,18 +306,19 @@ impl Scan {
     }
 }
 
-/// Looks through the whole area.
+/// Scans the whole area.
 pub fn scan<P: PageSource>(source: &mut P) -> Result<Scan, P::Error> {
     let mut page = [0xFF; PAGE_SIZE];
-    let (mut newest, mut previous): (Found, Found) = (None, None);
+    let (mut newest, mut previous): (Option<(usize, GainTable)>, _) = (None, None);
     let (mut valid, mut damaged) = (0, 0);
     for index in 0..PAGE_COUNT {
         source.read(index, &mut page)?;
         match GainTable::decode(&page) {
             Ok(table) => {
                 valid += 1;
-                let newer_than =
-                    |other: &Found| other.as_ref().is_none_or(|(_, o)| table.sequence > o.sequence);
+                let newer_than = |other: &Option<(usize, GainTable)>| {
+                    other.is_none_or(|(_, o)| table.sequence > o.sequence)
+                };
                 if newer_than(&newest) {
                     previous = newest;
                     newest = Some((index, table));
@@ -350,7 +348,7 @@ pub fn find<P: PageSource>(source: &mut P, sequence: u32) -> Result<Option<GainT
     Ok(None)
 }
 
-/// The first blank page behind the newest table in its sector, else the start of the other sector.
+/// The first blank page after the newest table in its sector, else the start of the other sector.
 fn next_page<P: PageSource>(source: &mut P, newest: Option<usize>) -> Result<NextPage, P::Error> {
     let Some(newest) = newest else {
         return Ok(NextPage { index: 0, erases: true });

@@ -46,7 +46,7 @@ pub struct Gains<S = f32> {
     pub rate: Loop<S>,
 }
 
-/// What is known of one gain.
+/// Description of one gain.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct GainInfo {
     /// Name in files and reports: loop, term, axis.
@@ -147,7 +147,7 @@ impl<S: Copy> Gains<S> {
     }
 }
 
-/// A gain outside its bounds (or not a number).
+/// A gain outside its bounds, or NaN.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct OutOfBounds {
     /// Index into [`GAINS`].

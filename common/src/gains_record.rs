@@ -1,8 +1,7 @@
-//! The log record of the gains that fly: what a log needs so that its steps can be computed again from
-//! the file alone.
+//! The log record of the gains that fly, so that a log can be replayed from the file alone.
 //!
 //! A file has one before its first control step, and one wherever the gains change: another table,
-//! try-out gains, or the guard's way back to the last proven table. Its bytes are the gain table's own
+//! try-out gains, or the guard's fallback to the last proven table. Its bytes are the gain table's own
 //! ([`gain_table`](crate::gain_table)), then the try-out flag, then the record's CRC-16.
 
 use crate::bytes::Writer;
@@ -22,7 +21,7 @@ pub const RECORD_SIZE: usize = RECORD_PREFIX_SIZE + TABLE_SIZE + 1 + 2;
 const TABLE_FIELD: &str = "gains.magic";
 const TRY_OUT_FIELD: &str = "gains.tryOut";
 
-/// What stands before the gains in a table: name and type.
+/// Fields before the gains: name and type.
 const HEAD: [(&str, Type); 8] = [
     (TABLE_FIELD, Type::U32),
     ("gains.format", Type::U16),
@@ -44,7 +43,7 @@ const LIMITS: [&str; 8] = [
     "rate.xy",
     "rate.z",
 ];
-/// What stands behind the gains.
+/// Fields after the gains.
 const TAIL: [(&str, Type); 3] =
     [("gains.crc32", Type::U32), (TRY_OUT_FIELD, Type::U8), (RECORD_CRC_NAME, Type::U16)];
 

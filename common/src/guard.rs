@@ -1,11 +1,11 @@
 //! The gain guard: new gains fly under supervision (a Simplex architecture).
 //!
 //! A table that has not yet completed a flight flies inside an [`Envelope`] of tracking error, tilt
-//! and rates. When it leaves the envelope for longer than the envelope's patience, the guard trips:
+//! and rates. When it leaves the envelope for longer than the envelope allows, the guard trips:
 //! from that control step on the last proven table flies, and the flight ends with a landing. A
 //! table becomes proven by completing a flight.
 
-/// What unproven gains may do, and for how long they may exceed it.
+/// Limits for unproven gains, and how long each may be exceeded.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Envelope {
     /// The guard is on.
@@ -25,8 +25,8 @@ pub struct Envelope {
 }
 
 impl Envelope {
-    /// Wide enough for the tasks the project flies, with gains that do not know of decks and weak
-    /// motors yet; narrow enough to recover from.
+    /// Wide enough for the project's tasks with gains that are not adapted to decks and weak motors yet;
+    /// narrow enough to recover from.
     pub const DEFAULT: Self = Self {
         enabled: true,
         tracking_m: 0.6,
@@ -54,11 +54,11 @@ pub enum Trip {
     Tilt = 2,
     /// Turning too fast.
     Rate = 3,
-    /// The estimate or the action is not a number.
+    /// The estimate or the action is non-finite.
     NotANumber = 4,
 }
 
-/// What the guard looks at in a control step.
+/// Inputs of the guard in a control step.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Measured {
     /// Distance from the reference, m.
@@ -69,7 +69,7 @@ pub struct Measured {
     pub rate_rad_s: f32,
 }
 
-/// How far the guard is.
+/// State of the guard.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Status {
     /// Proven gains fly, or the guard is switched off.
@@ -103,17 +103,17 @@ pub struct Guard {
     flown_s: f32,
 }
 
-/// Flying for less than this proves nothing, s.
+/// Shorter flights do not prove gains, s.
 const PROVING_S: f32 = 5.0;
 
 impl Guard {
-    /// A new flight with gains that are proven or not.
+    /// Starts a flight.
     pub fn start(&mut self, proven: bool, envelope: &Envelope) {
         let status = if proven || !envelope.enabled { Status::Idle } else { Status::Watching };
         *self = Self { status, ..Self::default() };
     }
 
-    /// How far the guard is.
+    /// State of the guard.
     #[must_use]
     pub fn status(&self) -> Status {
         self.status
@@ -151,7 +151,7 @@ impl Guard {
         self.status
     }
 
-    /// The flight has ended as it should: true when that proves the gains it was flown with.
+    /// The flight ended normally; true when that proves the gains it was flown with.
     #[must_use]
     pub fn completes(&self) -> bool {
         !self.is_tripped() && self.flown_s >= PROVING_S

@@ -219,7 +219,7 @@ impl Quat {
         )
     }
 
-    /// Scaled to unit length; something that is no rotation at all becomes the identity.
+    /// Scaled to unit length; zero and non-finite quaternions become the identity.
     #[inline]
     #[must_use]
     pub fn normalized(self) -> Self {

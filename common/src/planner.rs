@@ -16,7 +16,7 @@ pub const PIECE_LEN: usize = 4 * (4 * COEFFICIENTS + 1);
 /// Number of trajectories that can be defined.
 pub const TRAJECTORIES: usize = 31;
 
-/// Speed of manoeuvres that say none, m/s.
+/// Default speed of manoeuvres, m/s.
 const DEFAULT_SPEED: f32 = 0.5;
 /// Shortest manoeuvre, s.
 const MIN_DURATION: f32 = 0.1;
@@ -25,7 +25,7 @@ const MAX_DURATION: f32 = 600.0;
 /// Furthest goal, m.
 const MAX_DISTANCE: f32 = 100.0;
 
-/// What the planner is doing. The official firmware's states.
+/// State of the planner, as in the official firmware.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Phase {
     /// On the ground.
@@ -37,10 +37,10 @@ pub enum Phase {
     Landing,
 }
 
-/// What others may know of the planner.
+/// Status of the planner.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Status {
-    /// What it is doing.
+    /// Its state.
     pub phase: Phase,
     /// The present manoeuvre has reached its end.
     pub finished: bool,
@@ -55,10 +55,10 @@ impl Status {
         u16::from(self.phase != Phase::Idle) << 8 | u16::from(self.finished) << 9
     }
 
-    /// Whether the planner would take this now, so that a client can be answered at once.
+    /// Whether the planner would accept this now, so that a client can be answered at once.
     ///
     /// # Errors
-    /// Why it would not.
+    /// If it would not.
     pub fn check(self, request: &HighLevel) -> Result<(), Refusal> {
         let all = |values: &[f32]| values.iter().all(|v| v.is_finite() && math::abs(*v) <= MAX_DISTANCE);
         let lasts = |s: f32| (0.0..=MAX_DURATION).contains(&s);
@@ -136,7 +136,7 @@ impl Memory {
     /// Puts bytes at an offset.
     ///
     /// # Errors
-    /// When they do not fit; nothing is written then.
+    /// If they do not fit; nothing is written then.
     pub fn write(&mut self, offset: usize, bytes: &[u8]) -> Result<(), Refusal> {
         let end = offset.checked_add(bytes.len()).ok_or(Refusal::Trajectory)?;
         self.0.get_mut(offset..end).ok_or(Refusal::Trajectory)?.copy_from_slice(bytes);
@@ -225,7 +225,7 @@ impl Default for Planner {
 }
 
 impl Planner {
-    /// What others may know.
+    /// Its status.
     #[must_use]
     pub fn status(&self) -> Status {
         let defined = self
@@ -246,7 +246,7 @@ impl Planner {
     /// the drone: then they are refused.
     ///
     /// # Errors
-    /// When they do not fit, or a trajectory is being flown.
+    /// If they do not fit, or a trajectory is being flown.
     pub fn write_memory(&mut self, offset: usize, bytes: &[u8]) -> Result<(), Refusal> {
         if matches!(self.motion, Motion::Run(_)) && !self.is_finished() {
             return Err(Refusal::Planner);
@@ -254,10 +254,10 @@ impl Planner {
         self.memory.write(offset, bytes)
     }
 
-    /// Takes a request; `present` is where the drone is, or should be, when a manoeuvre begins.
+    /// Executes a request; `present` is where the drone is, or should be, when a manoeuvre begins.
     ///
     /// # Errors
-    /// Why it was not taken.
+    /// If it is refused.
     pub fn request(&mut self, request: &HighLevel, present: &Reference) -> Result<(), Refusal> {
         self.status().check(request)?;
         // In flight manoeuvres continue the reference; from the ground they start where the drone is.

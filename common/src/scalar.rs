@@ -1,4 +1,4 @@
-//! The numbers the control law is written in.
+//! The scalar type of the control law.
 //!
 //! The law is generic over [`Scalar`]: `f32` on the drone and in the simulator,
 //! [`Dual`](crate::Dual) where it is differentiated. Sensor values, references and the law's

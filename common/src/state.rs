@@ -1,4 +1,4 @@
-//! The two things every controller looks at: where the drone is, and where it should be.
+//! Inputs of every controller: the state of the drone and the reference.
 
 use crate::{Quat, Vec3};
 
@@ -32,7 +32,7 @@ impl State {
     }
 }
 
-/// Where the drone should be at one instant.
+/// Desired state at one instant.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Reference {
     /// Position in the world frame, m.

@@ -1,4 +1,4 @@
-//! The supervisor: may the motors run, and who flies.
+//! The supervisor: whether the motors may run, and what flies.
 //!
 //! A pure state machine. [`Supervisor::update`] gets [`Facts`] in every control step and answers
 //! with a [`Directive`]; [`next`] is the whole of its transitions. It follows the official
@@ -9,14 +9,14 @@
 
 use crate::{Vec3, math};
 
-/// Where the drone is between boot and crash. Numbers as in the official firmware, and one more.
+/// State of the drone. Numbers as in the official firmware, and one more.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[repr(u8)]
 pub enum State {
     /// Just booted.
     #[default]
     NotInitialised = 0,
-    /// Something stands against arming.
+    /// Something blocks arming.
     PreFlightFailed = 1,
     /// Can be armed.
     PreFlightPassed = 2,
@@ -72,7 +72,7 @@ impl State {
         matches!(self, Self::Flying | Self::LevelOut | Self::Descending)
     }
 
-    /// What reports call it.
+    /// Name in reports.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -97,7 +97,7 @@ impl State {
     }
 }
 
-/// What stands against arming, as bits.
+/// What blocks arming, as bits.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Blockers(pub u16);
 
@@ -106,7 +106,7 @@ impl Blockers {
     pub const SENSORS: Self = Self(1);
     /// The gyroscope is not calibrated: the drone has not been still yet.
     pub const CALIBRATION: Self = Self(1 << 1);
-    /// Stands too askew.
+    /// Tilted too much.
     pub const TILT: Self = Self(1 << 2);
     /// The battery is too empty to start.
     pub const BATTERY: Self = Self(1 << 3);
@@ -137,7 +137,7 @@ impl Blockers {
         (Self::SWITCH_OFF, "switching off"),
     ];
 
-    /// True when nothing stands against arming.
+    /// True when nothing blocks arming.
     #[must_use]
     pub fn is_empty(self) -> bool {
         self.0 == 0
@@ -156,7 +156,7 @@ impl Blockers {
     }
 }
 
-/// Why the drone comes down by itself.
+/// Why the drone lands by itself.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[repr(u8)]
 pub enum LandingCause {
@@ -178,7 +178,7 @@ pub enum LandingCause {
 }
 
 impl LandingCause {
-    /// What reports call it.
+    /// Name in reports.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -193,13 +193,13 @@ impl LandingCause {
     }
 }
 
-/// Who flies in this step.
+/// What flies in this step.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Directive {
     /// Motors off.
     #[default]
     Off,
-    /// What was commanded.
+    /// The commanded reference.
     Fly,
     /// Hold still and level.
     LevelOut,
@@ -220,7 +220,7 @@ pub struct Config {
     pub position_timeout_ms: u32,
     /// Armed without starting for this long it disarms, ms.
     pub preflight_timeout_ms: u32,
-    /// Motors off for this long is no longer flying, ms.
+    /// With motors off for this long the drone is no longer flying, ms.
     pub flying_hold_ms: u32,
     /// Landed for this long it disarms, ms.
     pub landed_timeout_ms: u32,
@@ -228,9 +228,9 @@ pub struct Config {
     pub watchdog_ms: u32,
     /// A descent ends after this long, ms, whether the floor was felt or not.
     pub descent_timeout_ms: u32,
-    /// Steepest stand that can be armed, rad.
+    /// Maximum tilt for arming, rad.
     pub max_arm_tilt_rad: f32,
-    /// Lowest battery that can be armed, V.
+    /// Minimum battery voltage for arming, V.
     pub min_arm_v: f32,
     /// A battery below this under load comes down, V …
     pub land_v: f32,
@@ -247,7 +247,7 @@ pub struct Config {
 }
 
 impl Config {
-    /// What the firmware starts with.
+    /// Defaults of the firmware.
     pub const DEFAULT: Self = Self {
         setpoint_warning_ms: 500,
         setpoint_timeout_ms: 2000,
@@ -275,7 +275,7 @@ impl Default for Config {
     }
 }
 
-/// What the supervisor is told in every control step.
+/// Inputs of the supervisor in every control step.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Facts {
     /// Time, ms; may wrap.
@@ -316,14 +316,14 @@ pub struct Facts {
     pub switch_off: bool,
 }
 
-/// What the transitions depend on.
+/// Conditions of the transitions.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Conditions {
     /// Emergency stop, by command, parameter or watchdog.
     pub emergency: bool,
     /// Lies on its side or back, has had a jolt, or is stuck.
     pub tumbled: bool,
-    /// Something stands against arming.
+    /// Something blocks arming.
     pub blocked: bool,
     /// Armed.
     pub armed: bool,
@@ -466,7 +466,7 @@ impl Supervisor {
     /// Arms or disarms.
     ///
     /// # Errors
-    /// What stands against arming.
+    /// What blocks arming.
     pub fn arm(&mut self, arm: bool) -> Result<(), Blockers> {
         if !arm {
             self.armed = false;
@@ -512,7 +512,7 @@ impl Supervisor {
         self.armed
     }
 
-    /// What stands against arming.
+    /// What blocks arming.
     #[must_use]
     pub fn blockers(&self) -> Blockers {
         self.blockers

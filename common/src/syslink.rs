@@ -5,15 +5,15 @@
 
 use crate::bytes::{Reader, Writer};
 
-/// Most data bytes of a frame.
+/// Maximum data bytes of a frame.
 pub const MAX_DATA: usize = 64;
-/// Most bytes of a frame on the line.
+/// Maximum bytes of a frame on the line.
 pub const MAX_FRAME: usize = MAX_DATA + OVERHEAD;
 /// Bytes of a frame beside its data.
 const OVERHEAD: usize = 6;
 const START: [u8; 2] = [0xBC, 0xCF];
 
-/// What a frame is about.
+/// Type of a frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub enum Kind {
@@ -127,7 +127,7 @@ impl PartialEq for Frame {
 impl Eq for Frame {}
 
 impl Frame {
-    /// A frame, or nothing when the data are longer than [`MAX_DATA`].
+    /// A frame; `None` when the data are longer than [`MAX_DATA`].
     #[must_use]
     pub fn new(kind: Kind, data: &[u8]) -> Option<Self> {
         let mut frame =
@@ -142,7 +142,7 @@ impl Frame {
         self.kind
     }
 
-    /// What it is about, where the type byte is known.
+    /// Its type, if known.
     #[must_use]
     pub fn kind(&self) -> Option<Kind> {
         Kind::from_byte(self.kind)
@@ -229,7 +229,7 @@ impl Parser {
         self.damaged
     }
 
-    /// Takes the next byte; gives a frame when it was the last of one.
+    /// Takes the next byte; returns a frame when it was the last of one.
     pub fn push(&mut self, byte: u8) -> Option<Frame> {
         match self.expect {
             Expect::Start1 => self.restart(byte),
@@ -375,7 +375,7 @@ impl DeckId {
     /// The LED-ring deck.
     pub const LED_RING: Self = Self { vendor: 0xBC, product: 0x01 };
 
-    /// Reads the memory's header; nothing when it is blank or damaged (its CRC is the low byte of
+    /// Reads the memory's header; `None` when it is blank or damaged (its CRC is the low byte of
     /// the CRC-32 over the seven bytes before).
     #[must_use]
     pub fn decode(memory: &[u8]) -> Option<Self> {

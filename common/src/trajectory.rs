@@ -40,7 +40,7 @@ impl Piece {
 pub enum Trajectory<'a> {
     /// Standing still.
     Hover {
-        /// Where.
+        /// Position, m.
         position: Vec3,
     },
     /// Straight up, hover, straight down.

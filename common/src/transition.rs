@@ -1,4 +1,4 @@
-//! The log record of one control step: what the learner needs of a real flight.
+//! The log record of one control step.
 //!
 //! A record holds the law's inputs and its memory *before* the step, so that the step can be
 //! computed again bit for bit and the observation be rebuilt. To keep records small, what follows
@@ -36,16 +36,16 @@ const CRC_SIZE: usize = 2;
 pub const RECORD_SIZE: usize = RECORD_PREFIX_SIZE + VALUES_SIZE;
 const VALUES_SIZE: usize = fields_size() + CRC_SIZE;
 
-/// Yes-or-no facts of one step.
+/// Flags of one step.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Flags(pub u16);
 
 impl Flags {
-    /// The motors could not give what was asked.
+    /// A motor was at its limit.
     pub const SATURATED: Self = Self(1 << 0);
     /// Exploration noise was added to the action.
     pub const NOISE: Self = Self(1 << 1);
-    /// The law started afresh in this step: its memory was the default one.
+    /// The law was reset: its memory before this step was the default one.
     pub const LAW_RESET: Self = Self(1 << 2);
     /// Gains set by parameter flew instead of the table's.
     pub const TRY_OUT: Self = Self(1 << 3);
@@ -55,7 +55,7 @@ impl Flags {
     pub const FLYING: Self = Self(1 << 5);
     /// Motion capture was recent.
     pub const MOCAP: Self = Self(1 << 6);
-    /// The differentiable law made the action, so it can be computed again.
+    /// The differentiable law computed the action, so the step can be replayed.
     pub const LAW: Self = Self(1 << 7);
 
     /// True when all flags of `other` are set.
@@ -101,7 +101,7 @@ pub struct Transition {
     pub battery_v: f32,
     /// Sequence number of the gain table in use, 0 for the built-in gains.
     pub table: u32,
-    /// Facts of the step.
+    /// Flags.
     pub flags: Flags,
     /// Which controller flew, as the parameter `stabilizer.controller` counts them.
     pub controller: u8,
@@ -406,7 +406,7 @@ impl Transition {
         self.flags = self.flags.with(Flags::LAW_RESET, !memory.started);
     }
 
-    /// The law's memory before the step, or nothing when `previous` is needed and is not the step
+    /// The law's memory before the step; `None` when `previous` is needed and is not the step
     /// before.
     #[must_use]
     pub fn law_memory(&self, previous: Option<&Self>) -> Option<Memory> {
@@ -427,7 +427,7 @@ impl Transition {
         })
     }
 
-    /// The observation before the step, or nothing when `previous` is not the step before. Motors
+    /// The observation before the step; `None` when `previous` is not the step before. Motors
     /// are the normalised thrusts that the last action gave.
     #[must_use]
     pub fn observation(&self, previous: &Self) -> Option<[f32; OBSERVATION_LEN]> {

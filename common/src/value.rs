@@ -43,7 +43,7 @@ impl Type {
         }
     }
 
-    /// What Rust calls it.
+    /// Name in Rust.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -74,7 +74,7 @@ impl Type {
         }
     }
 
-    /// The value at the front of some bytes, or nothing when they are too few.
+    /// Reads a value from the front of a slice; `None` when it is too short.
     #[must_use]
     pub fn read(self, bytes: &[u8]) -> Option<Value> {
         let mut r = Reader::new(bytes);
@@ -138,7 +138,7 @@ impl Value {
         };
     }
 
-    /// As another type: numbers are limited to its range, fractions cut off, NaN becomes zero.
+    /// Converts to another type: clamped to its range, fractions truncated, NaN as zero.
     #[must_use]
     #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "float casts saturate")]
     pub fn convert(self, kind: Type) -> Self {

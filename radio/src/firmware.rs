@@ -120,8 +120,8 @@ impl Image {
         let mut archive =
             zip::ZipArchive::new(Cursor::new(bytes)).map_err(|e| format!("no zip archive: {e}"))?;
         let manifest = extract(&mut archive, "manifest.json")?;
-        let manifest: Manifest = serde_json::from_slice(&manifest)
-            .map_err(|e| format!("manifest.json is invalid: {e}"))?;
+        let manifest: Manifest =
+            serde_json::from_slice(&manifest).map_err(|e| format!("manifest.json is invalid: {e}"))?;
         if manifest.version > 2 {
             return Err(format!(
                 "manifest.json has version {}; this program reads 1 and 2",

@@ -2,7 +2,7 @@
 
 use super::{Builder, Malformed, Packet, Port};
 
-/// Most bytes of text in one packet.
+/// Maximum bytes of text in one packet.
 pub const MAX_TEXT: usize = Packet::MAX_DATA;
 
 /// The first packet of a text and the rest of the text. Characters are never split over packets,

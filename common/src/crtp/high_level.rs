@@ -9,7 +9,7 @@ const LOCATION_MEMORY: u8 = 1;
 /// Uncompressed polynomials.
 const TYPE_POLY4D: u8 = 0;
 
-/// What the host asks.
+/// Request from the host.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Request {
     /// Which groups the drone belongs to.
@@ -44,13 +44,13 @@ impl Reply {
         Self { echo, result }
     }
 
-    /// The packet.
+    /// Encodes the packet.
     #[must_use]
     pub fn encode(&self) -> Packet {
         Builder::new(Port::HighLevel, 0).put(&self.echo).put(&[self.result]).packet()
     }
 
-    /// Reads a packet.
+    /// Decodes a packet.
     pub fn decode(packet: &Packet) -> Result<Self, Malformed> {
         let mut r = packet.expect(Port::HighLevel, 0)?;
         let short = Malformed::Length;
@@ -78,7 +78,7 @@ impl Request {
         b.packet()
     }
 
-    /// Reads a packet.
+    /// Decodes a packet.
     pub fn decode(packet: &Packet) -> Result<Self, Malformed> {
         let mut r = packet.expect(Port::HighLevel, 0)?;
         let short = Malformed::Length;

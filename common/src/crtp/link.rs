@@ -6,10 +6,10 @@ use super::{Builder, Packet, Port};
 pub const ECHO: u8 = 0;
 /// Channel that answers anything with [`source`].
 pub const SOURCE: u8 = 1;
-/// Channel that swallows everything.
+/// Channel that discards everything.
 pub const SINK: u8 = 2;
 
-/// By this text clients know a Crazyflie.
+/// Text by which clients recognise a Crazyflie.
 const IDENTITY: &[u8] = b"Bitcraze Crazyflie";
 
 /// The answer on [`SOURCE`]: 30 bytes, text and zeros.

@@ -1,4 +1,4 @@
-//! Port 6: what motion capture sees, for one drone or packed for several.
+//! Port 6: motion capture samples, for one drone or packed for several.
 
 use super::setpoint::{put_milli_vector, take_milli_vector};
 use super::{Builder, Malformed, Packet, Port, end, floats, quaternion};
@@ -13,7 +13,7 @@ pub const MAX_PACKED_POSITIONS: usize = 4;
 /// Poses in one packed packet.
 pub const MAX_PACKED_POSES: usize = 2;
 
-/// A drone of a swarm, by the last byte of its radio address, and what was seen of it.
+/// A sample of one drone of a swarm.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Seen {
     /// Last byte of the radio address.
@@ -24,7 +24,7 @@ pub struct Seen {
     pub attitude: Quat,
 }
 
-/// What the host says. Packed entries beyond the first are optional.
+/// Message from the host. Packed entries beyond the first are optional.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Request {
     /// This drone's position, m.
@@ -42,7 +42,7 @@ pub enum Request {
 }
 
 impl Request {
-    /// The packet.
+    /// Encodes the packet.
     #[must_use]
     pub fn encode(&self) -> Packet {
         let generic = |kind: u8| *Builder::new(Port::Localization, GENERIC).put(&[kind]);
@@ -75,7 +75,7 @@ impl Request {
         }
     }
 
-    /// Reads a packet. Positions must be finite, attitudes rotations.
+    /// Decodes a packet. Positions must be finite, attitudes rotations.
     pub fn decode(packet: &Packet) -> Result<Self, Malformed> {
         if let Ok(mut r) = packet.expect(Port::Localization, POSITION) {
             let [x, y, z] = floats(&mut r)?;

@@ -13,7 +13,7 @@ pub const MAX_BLOCKS: u8 = 16;
 pub const MAX_VARIABLES: u8 = 128;
 /// Variables one create or append request can carry.
 pub const MAX_PER_REQUEST: usize = 9;
-/// Most bytes of values in one block.
+/// Maximum bytes of values in one block.
 pub const MAX_PAYLOAD: usize = 26;
 
 /// The type byte of a log variable.
@@ -53,7 +53,7 @@ pub struct Variables {
 }
 
 impl Variables {
-    /// From a list; nothing when it is too long.
+    /// From a list; `None` when it is too long.
     #[must_use]
     pub fn new(list: &[Variable]) -> Option<Self> {
         let mut items = [None; MAX_PER_REQUEST];
@@ -69,14 +69,14 @@ impl Variables {
     }
 }
 
-/// What the host asks.
+/// Request from the host.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Request {
     /// A new block.
     Create(u8, Variables),
     /// More variables for a block.
     Append(u8, Variables),
-    /// A block is no longer needed.
+    /// Delete a block.
     Delete(u8),
     /// Send a block from now on, every so many ms; 0 sends it once.
     Start {
@@ -87,13 +87,13 @@ pub enum Request {
         /// The older command, whose period counts in 10 ms.
         old: bool,
     },
-    /// Do not send a block any more.
+    /// Stop sending a block.
     Stop(u8),
     /// Delete all blocks.
     Reset,
 }
 
-/// What the drone answers or sends.
+/// Reply or data from the drone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reply<'a> {
     /// To a request: its command byte, the block, 0 or an error number.
@@ -131,7 +131,7 @@ impl Request {
         }
     }
 
-    /// The packet.
+    /// Encodes the packet.
     #[must_use]
     pub fn encode(&self) -> Packet {
         let mut b = Builder::new(Port::Log, CONTROL);
@@ -157,7 +157,7 @@ impl Request {
         b.packet()
     }
 
-    /// Reads a packet. A stray byte after the last variable, which a client sends, is ignored.
+    /// Decodes a packet. A stray byte after the last variable, which a client sends, is ignored.
     pub fn decode(packet: &Packet) -> Result<Self, Malformed> {
         let mut r = packet.expect(Port::Log, CONTROL)?;
         let short = Malformed::Length;
@@ -189,7 +189,7 @@ impl Request {
 }
 
 impl<'a> Reply<'a> {
-    /// The packet.
+    /// Encodes the packet.
     pub fn encode(&self) -> Result<Packet, TooLong> {
         match *self {
             Self::Control { command, block, error } => {
@@ -202,7 +202,7 @@ impl<'a> Reply<'a> {
         }
     }
 
-    /// Reads a packet.
+    /// Decodes a packet.
     pub fn decode(packet: &'a Packet) -> Result<Self, Malformed> {
         let short = Malformed::Length;
         if let Ok(mut r) = packet.expect(Port::Log, CONTROL) {

@@ -6,9 +6,9 @@ const INFO: u8 = 0;
 const READ: u8 = 1;
 const WRITE: u8 = 2;
 
-/// Most bytes one read brings.
+/// Maximum bytes one read brings.
 pub const MAX_READ: usize = 24;
-/// Most bytes one write takes.
+/// Maximum bytes one write takes.
 pub const MAX_WRITE: usize = 25;
 
 /// What a memory is.
@@ -42,7 +42,7 @@ pub struct Data {
 }
 
 impl Data {
-    /// From a slice, or nothing when it is too long.
+    /// From a slice; `None` when it is too long.
     #[must_use]
     pub fn new(bytes: &[u8]) -> Option<Self> {
         let mut data = Self { bytes: [0; MAX_WRITE], length: u8::try_from(bytes.len()).ok()? };
@@ -57,7 +57,7 @@ impl Data {
     }
 }
 
-/// What the host asks.
+/// Request from the host.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Request {
     /// How many memories there are.
@@ -84,7 +84,7 @@ pub enum Request {
     },
 }
 
-/// What the drone answers.
+/// Reply of the drone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reply {
     /// To [`Request::Count`].
@@ -121,7 +121,7 @@ pub enum Reply {
 }
 
 impl Request {
-    /// The packet.
+    /// Encodes the packet.
     #[must_use]
     pub fn encode(&self) -> Packet {
         match *self {
@@ -136,7 +136,7 @@ impl Request {
         }
     }
 
-    /// Reads a packet.
+    /// Decodes a packet.
     pub fn decode(packet: &Packet) -> Result<Self, Malformed> {
         let short = Malformed::Length;
         if let Ok(mut r) = packet.expect(Port::Memory, READ) {
@@ -162,7 +162,7 @@ impl Request {
 }
 
 impl Reply {
-    /// The packet.
+    /// Encodes the packet.
     #[must_use]
     pub fn encode(&self) -> Packet {
         match *self {
@@ -185,7 +185,7 @@ impl Reply {
         }
     }
 
-    /// Reads a packet.
+    /// Decodes a packet.
     pub fn decode(packet: &Packet) -> Result<Self, Malformed> {
         let short = Malformed::Length;
         if let Ok(mut r) = packet.expect(Port::Memory, READ) {

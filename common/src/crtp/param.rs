@@ -36,7 +36,7 @@ pub fn type_of(byte: u8) -> Option<Type> {
     Type::ALL.into_iter().find(|t| type_code(*t) == byte & 0x0F)
 }
 
-/// A value whose type only the table of contents tells.
+/// A value whose type is in the table of contents.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Raw {
     bytes: [u8; 8],
@@ -44,7 +44,7 @@ pub struct Raw {
 }
 
 impl Raw {
-    /// From bytes, or nothing when they are too many.
+    /// From bytes; `None` when they are too many.
     #[must_use]
     pub fn new(bytes: &[u8]) -> Option<Self> {
         let mut raw = Self { bytes: [0; 8], length: u8::try_from(bytes.len()).ok()? };
@@ -58,7 +58,7 @@ impl Raw {
         self.bytes.get(..usize::from(self.length)).unwrap_or(&[])
     }
 
-    /// As a value of a type, or nothing when the length is another.
+    /// As a value of a type; `None` when the length is another.
     #[must_use]
     pub fn value(&self, kind: Type) -> Option<Value> {
         (self.bytes().len() == kind.size()).then(|| kind.read(self.bytes()))?
@@ -75,7 +75,7 @@ impl From<Value> for Raw {
     }
 }
 
-/// What the host asks.
+/// Request from the host.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Request<'a> {
     /// The value.
@@ -95,11 +95,11 @@ pub enum Request<'a> {
     },
     /// Whether it is persistent (protocol versions before 11).
     ExtendedTypeOld(u16),
-    /// Keep its present value over a restart.
+    /// Store its current value persistently.
     Store(u16),
-    /// Default value, and the kept one if there is one.
+    /// Default value, and the stored one if there is one.
     StoredState(u16),
-    /// Keep nothing.
+    /// Clear the stored value.
     Clear(u16),
     /// Default value (protocol versions before 11).
     DefaultOld(u16),
@@ -109,7 +109,7 @@ pub enum Request<'a> {
     Default(u16),
 }
 
-/// What the drone answers or says.
+/// Reply or notification from the drone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reply<'a> {
     /// To [`Request::Read`]: the value, or an error number.
@@ -132,7 +132,7 @@ pub enum Reply<'a> {
     ExtendedTypeOld(u16, u8),
     /// To [`Request::Store`]: 0, or an error number.
     Store(u16, u8),
-    /// To [`Request::StoredState`]: default, and the kept value if there is one.
+    /// To [`Request::StoredState`]: default, and the stored value if there is one.
     StoredState(u16, Result<(Raw, Option<Raw>), u8>),
     /// To [`Request::Clear`]: 0, or an error number.
     Clear(u16, u8),
@@ -157,7 +157,7 @@ fn byte(r: &mut Reader<'_>) -> Result<u8, Malformed> {
 }
 
 impl<'a> Request<'a> {
-    /// The packet.
+    /// Encodes the packet.
     pub fn encode(&self) -> Result<Packet, TooLong> {
         let misc = |command: u8, id: u16| Builder::new(Port::Param, MISC).put(&[command]).u16(id).finish();
         match *self {
@@ -180,7 +180,7 @@ impl<'a> Request<'a> {
         }
     }
 
-    /// Reads a packet.
+    /// Decodes a packet.
     pub fn decode(packet: &'a Packet) -> Result<Self, Malformed> {
         if let Ok(mut r) = packet.expect(Port::Param, READ) {
             let request = Self::Read(id(&mut r)?);
@@ -211,7 +211,7 @@ impl<'a> Request<'a> {
 }
 
 impl<'a> Reply<'a> {
-    /// The packet.
+    /// Encodes the packet.
     pub fn encode(&self) -> Result<Packet, TooLong> {
         let misc = |command: u8, id: u16| *Builder::new(Port::Param, MISC).put(&[command]).u16(id);
         match *self {
@@ -244,7 +244,7 @@ impl<'a> Reply<'a> {
         }
     }
 
-    /// Reads a packet.
+    /// Decodes a packet.
     pub fn decode(packet: &'a Packet) -> Result<Self, Malformed> {
         if let Ok(mut r) = packet.expect(Port::Param, READ) {
             let id = id(&mut r)?;

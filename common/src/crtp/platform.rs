@@ -7,7 +7,7 @@ const VERSION: u8 = 1;
 /// Channel for applications.
 pub const APP: u8 = 2;
 
-/// What the host asks.
+/// Request from the host.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Request {
     /// Radio carrier for tests.
@@ -26,7 +26,7 @@ pub enum Request {
     DeviceName,
 }
 
-/// What the drone answers.
+/// Reply of the drone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reply<'a> {
     /// To [`Request::Arm`].
@@ -56,7 +56,7 @@ pub enum Reply<'a> {
 }
 
 impl Request {
-    /// The packet.
+    /// Encodes the packet.
     #[must_use]
     pub fn encode(&self) -> Packet {
         let (channel, data): (u8, &[u8]) = match *self {
@@ -71,10 +71,10 @@ impl Request {
         Builder::new(Port::Platform, channel).put(data).packet()
     }
 
-    /// Reads a packet.
+    /// Decodes a packet.
     pub fn decode(packet: &Packet) -> Result<Self, Malformed> {
         if let Ok(mut r) = packet.expect(Port::Platform, VERSION) {
-            // Clients may append anything to a question.
+            // Clients may append anything to a request.
             return match r.u8().ok_or(Malformed::Length)? {
                 0 => Ok(Self::ProtocolVersion),
                 1 => Ok(Self::FirmwareVersion),
@@ -95,7 +95,7 @@ impl Request {
 }
 
 impl<'a> Reply<'a> {
-    /// The packet.
+    /// Encodes the packet.
     pub fn encode(&self) -> Result<Packet, TooLong> {
         let command = |data: &[u8]| Builder::new(Port::Platform, COMMAND).put(data).finish();
         let version = |n: u8, data: &[u8]| Builder::new(Port::Platform, VERSION).put(&[n]).put(data).finish();
@@ -110,7 +110,7 @@ impl<'a> Reply<'a> {
         }
     }
 
-    /// Reads a packet.
+    /// Decodes a packet.
     pub fn decode(packet: &'a Packet) -> Result<Self, Malformed> {
         let short = Malformed::Length;
         if let Ok(mut r) = packet.expect(Port::Platform, VERSION) {

@@ -7,7 +7,7 @@ const MAX_SMALL: f32 = core::f32::consts::FRAC_1_SQRT_2;
 /// Steps of a component's magnitude.
 const STEPS: f32 = 511.0;
 
-/// Packs an attitude; what is no rotation becomes none.
+/// Packs an attitude; invalid quaternions become the identity.
 #[must_use]
 pub fn compress(attitude: Quat) -> u32 {
     let q = attitude.normalized();

@@ -8,17 +8,17 @@ use crate::{Quat, Reference, Vec3, math};
 
 /// Channel of set-points.
 const SETPOINT: u8 = 0;
-/// Channel of what is said about set-points.
+/// Channel of meta commands.
 const META: u8 = 1;
 
 /// Full scale of thrust in packets.
 const FULL_THRUST: f32 = 65535.0;
-/// Thrusts below this count as none in [`Rpyt`].
+/// Thrusts below this are zero in [`Rpyt`].
 const MIN_THRUST: u16 = 1000;
-/// Thrusts above this are not given in [`Rpyt`].
+/// Thrusts are limited to this in [`Rpyt`].
 const MAX_THRUST: u16 = 60000;
 
-/// What the host says on port 7.
+/// Request on port 7.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Request {
     /// A set-point.
@@ -58,7 +58,7 @@ impl Rpyt {
             .packet()
     }
 
-    /// Reads a packet.
+    /// Decodes a packet.
     pub fn decode(packet: &Packet) -> Result<Self, Malformed> {
         let mut r = packet.expect(Port::Commander, 0)?;
         let [roll, pitch, yaw_rate] = floats(&mut r)?.map(|v| v * DEG_TO_RAD);
@@ -102,7 +102,7 @@ pub(super) fn take_milli_vector(r: &mut Reader<'_>) -> Result<Vec3, Malformed> {
 }
 
 impl Request {
-    /// The packet.
+    /// Encodes the packet.
     #[must_use]
     pub fn encode(&self) -> Packet {
         match *self {
@@ -113,7 +113,7 @@ impl Request {
         }
     }
 
-    /// Reads a packet.
+    /// Decodes a packet.
     pub fn decode(packet: &Packet) -> Result<Self, Malformed> {
         if let Ok(mut r) = packet.expect(Port::Setpoint, META) {
             return match r.u8().ok_or(Malformed::Length)? {
@@ -230,7 +230,7 @@ fn decode_setpoint(kind: u8, r: &mut Reader<'_>) -> Result<Setpoint, Malformed> 
             let thrust = f32::from(r.u16().ok_or(Malformed::Length)?) / FULL_THRUST;
             Setpoint::Manual { roll, pitch: -pitch, yaw_rate, thrust, rates: flag(r)? }
         }
-        // Type 3 emulates a remote control's pulses; nobody needs that here.
+        // Type 3 emulates the pulses of a remote control; not supported.
         other => return Err(Malformed::Command(other)),
     })
 }

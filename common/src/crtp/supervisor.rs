@@ -1,4 +1,4 @@
-//! Port 9: arming, emergencies and what the supervisor says (protocol version 12 and up).
+//! Port 9: arming, emergencies and the supervisor's flags (protocol version 12 and up).
 
 use super::{Builder, Malformed, Packet, Port, end, flag};
 
@@ -9,7 +9,7 @@ const ANSWER: u8 = 0x80;
 /// Asks for all flags at once.
 const BITFIELD: u8 = 0x0C;
 
-/// What the host asks.
+/// Request from the host.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Request {
     /// One flag of the bit field, 0 to 10.
@@ -26,7 +26,7 @@ pub enum Request {
     EmergencyWatchdog,
 }
 
-/// What the drone answers.
+/// Reply of the drone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reply {
     /// To [`Request::Flag`].
@@ -50,7 +50,7 @@ pub enum Reply {
 }
 
 impl Request {
-    /// The packet.
+    /// Encodes the packet.
     #[must_use]
     pub fn encode(&self) -> Packet {
         let (channel, data): (u8, &[u8]) = match *self {
@@ -64,7 +64,7 @@ impl Request {
         Builder::new(Port::Supervisor, channel).put(data).packet()
     }
 
-    /// Reads a packet.
+    /// Decodes a packet.
     pub fn decode(packet: &Packet) -> Result<Self, Malformed> {
         if let Ok(mut r) = packet.expect(Port::Supervisor, INFO) {
             return match r.u8().ok_or(Malformed::Length)? {
@@ -77,7 +77,7 @@ impl Request {
         let request = match r.u8().ok_or(Malformed::Length)? {
             1 => Self::Arm(flag(&mut r)?),
             2 => Self::Recover,
-            // Whatever else such a packet holds, stopping is what it is about.
+            // Trailing bytes are ignored: a stop must not be refused.
             3 => return Ok(Self::EmergencyStop),
             4 => return Ok(Self::EmergencyWatchdog),
             c => return Err(Malformed::Command(c)),
@@ -87,7 +87,7 @@ impl Request {
 }
 
 impl Reply {
-    /// The packet.
+    /// Encodes the packet.
     #[must_use]
     pub fn encode(&self) -> Packet {
         match *self {
@@ -107,7 +107,7 @@ impl Reply {
         }
     }
 
-    /// Reads a packet.
+    /// Decodes a packet.
     pub fn decode(packet: &Packet) -> Result<Self, Malformed> {
         let short = Malformed::Length;
         let number = |c: u8| if c & ANSWER == 0 { Err(Malformed::Command(c)) } else { Ok(c & !ANSWER) };

@@ -7,10 +7,10 @@ use crate::bytes::Reader;
 pub const CHANNEL: u8 = 0;
 const ITEM: u8 = 2;
 const INFO: u8 = 3;
-/// Most bytes of group and name with their two NULs.
+/// Maximum bytes of group and name with their two NULs.
 pub const MAX_NAMES: usize = 26;
 
-/// What the host asks.
+/// Request from the host.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Request {
     /// How many items there are.
@@ -41,7 +41,7 @@ pub struct Item<'a> {
     pub name: &'a str,
 }
 
-/// What the drone answers.
+/// Reply of the drone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reply<'a> {
     /// To [`Request::Info`].
@@ -64,7 +64,7 @@ impl Request {
         b.packet()
     }
 
-    /// Reads a packet of the parameter or the log port.
+    /// Decodes a packet of the parameter or the log port.
     pub fn decode(packet: &Packet, port: Port) -> Result<Self, Malformed> {
         let mut r = packet.expect(port, CHANNEL)?;
         match r.u8().ok_or(Malformed::Length)? {
@@ -96,7 +96,7 @@ impl<'a> Reply<'a> {
         b.finish()
     }
 
-    /// Reads a packet of the parameter or the log port.
+    /// Decodes a packet of the parameter or the log port.
     pub fn decode(packet: &'a Packet, port: Port) -> Result<Self, Malformed> {
         let mut r = packet.expect(port, CHANNEL)?;
         let short = Malformed::Length;

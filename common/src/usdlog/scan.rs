@@ -1,4 +1,4 @@
-//! From bytes to records, with damage left out.
+//! Finds records in bytes and skips damage.
 
 use super::schema::RECORD_CRC_NAME;
 use super::{Header, Type};
@@ -7,7 +7,7 @@ use crc::{Crc, Table};
 
 /// Events a file may have. The official firmware's limit is 20.
 const MAX_EVENTS: usize = 32;
-/// Most bytes of one record; more is taken for damage of the header.
+/// Maximum bytes of one record; more is taken for damage of the header.
 pub const MAX_RECORD: usize = 8192;
 /// Bytes of the checksum at the end of a file.
 const FILE_CRC_SIZE: usize = 4;
@@ -52,7 +52,7 @@ struct EventLayout {
     has_crc: bool,
 }
 
-/// What a scanner must know of a header.
+/// Ids and record sizes of the events in a header.
 #[derive(Clone, Copy, Debug)]
 pub struct Layout {
     version: u16,
@@ -121,14 +121,14 @@ pub enum Ending {
     Cut,
 }
 
-/// What a scan has found.
+/// Result of a scan.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Summary {
-    /// Records given.
+    /// Valid records.
     pub records: u64,
-    /// Places where something could not be a record.
+    /// Places with bytes that are not a record.
     pub damaged_places: u64,
-    /// Bytes left out there, including a cut record at the end.
+    /// Number of these bytes, including a cut record at the end.
     pub skipped_bytes: u64,
     /// How the file ends.
     pub ending: Ending,
@@ -154,7 +154,7 @@ impl core::fmt::Debug for Scanner {
     }
 }
 
-/// What stands at some place.
+/// What some bytes begin with.
 enum Look {
     Record {
         event: usize,
@@ -168,7 +168,7 @@ enum Look {
 }
 
 impl Scanner {
-    /// Starts behind a header, whose bytes count for the file's checksum.
+    /// Starts after a header, which is part of the file's checksum.
     #[must_use]
     pub fn new(layout: Layout, header: &[u8]) -> Self {
         let mut crc = FAST_FILE_CRC.digest();
@@ -186,14 +186,14 @@ impl Scanner {
         }
     }
 
-    /// Gives every record that is complete in `bytes` and returns how many bytes are dealt with. The
+    /// Calls `take` with every complete record in `bytes` and returns how many bytes it consumed. The
     /// rest must come again, at the front of the next chunk, which must be longer than the rest.
     pub fn push(&mut self, bytes: &[u8], mut take: impl FnMut(Record<'_>)) -> usize {
         // The last bytes may be the file's checksum or need a look ahead; `finish` has them.
         self.run(bytes, false, &mut take)
     }
 
-    /// Gives the records in the last bytes of the file, and what was found in all.
+    /// Calls `take` with the records in the last bytes of the file, and returns the result of the scan.
     pub fn finish(mut self, bytes: &[u8], mut take: impl FnMut(Record<'_>)) -> Summary {
         let done = self.run(bytes, true, &mut take);
         let rest = bytes.get(done..).unwrap_or(&[]);
@@ -234,7 +234,7 @@ impl Scanner {
         at
     }
 
-    /// What stands at the beginning of some bytes.
+    /// What these bytes begin with.
     fn look(&self, here: &[u8], last: bool) -> Look {
         let mut r = Reader::new(here);
         let Some(id) = r.u16() else { return Look::Short };
@@ -243,7 +243,7 @@ impl Scanner {
             return if here.len() <= FILE_CRC_SIZE { Look::Short } else { Look::Damage };
         };
         let Some(record) = here.get(..layout.size) else {
-            // Cut off, or the checksum by chance, or damage that hides complete records behind it.
+            // Cut off, or the file's checksum by chance, or damage that hides complete records.
             return if last && self.hides_records(here) { Look::Damage } else { Look::Short };
         };
         let Some(time_us) = self.time(record) else { return Look::Damage };
@@ -253,26 +253,26 @@ impl Scanner {
                 .is_some_and(|(covered, crc)| FAST_RECORD_CRC.checksum(covered).to_le_bytes() == *crc);
             return if proven { Look::Record { event, size: layout.size, time_us } } else { Look::Damage };
         }
-        // Without a checksum: right if it fits to the record before, or to the one behind.
-        let behind = here.get(layout.size..).unwrap_or(&[]);
+        // Without a checksum: valid if its time fits the record before, or the one after.
+        let after = here.get(layout.size..).unwrap_or(&[]);
         let fits_before = self.last_time_us.is_none_or(|t| plausible(t, time_us));
         if fits_before && !self.in_damage {
             return Look::Record { event, size: layout.size, time_us };
         }
-        match self.peek_time(behind) {
+        match self.peek_time(after) {
             Peek::Time(next) if plausible(time_us, next) && (fits_before || !self.in_damage) => {
                 Look::Record { event, size: layout.size, time_us }
             }
             Peek::Time(_) | Peek::Nothing => Look::Damage,
             Peek::Short if !last => Look::Short,
-            Peek::Short if fits_before && behind.len() <= FILE_CRC_SIZE => {
+            Peek::Short if fits_before && after.len() <= FILE_CRC_SIZE => {
                 Look::Record { event, size: layout.size, time_us }
             }
             Peek::Short => Look::Damage,
         }
     }
 
-    /// True when a proven record begins somewhere behind the first of these last bytes.
+    /// True when a record with a valid checksum may begin after the first of these last bytes.
     fn hides_records(&self, here: &[u8]) -> bool {
         let crc_events = self.layout.events.iter().take(self.layout.count).filter(|e| e.has_crc);
         crc_events.map(|e| e.size).min().is_some_and(|size| here.len() > size + FILE_CRC_SIZE)
