@@ -6,7 +6,7 @@ use anyhow::{Context, Result, ensure};
 use serde::Serialize;
 use serde_json::Value;
 
-use crate::cycle::real_drone::ESTIMATE;
+use crate::closed_loop::real_drone::ESTIMATE;
 
 /// Longer files are refused.
 const MAX_BYTES: u64 = 256 << 20;
