@@ -29,7 +29,7 @@ const KEPT: usize = 6;
 /// Control steps of a flight that are flown again: five seconds. With more, an adaptation would spend most
 /// of its time here.
 const MAX_STEPS: usize = 2500;
-/// They begin where the reference is first this high, m: below, the ground effect hides everything else.
+/// They begin where the reference is first this high, m: close to the floor the ground effect hides the rest.
 const FIRST_HEIGHT_M: f32 = 0.3;
 /// Control steps for which the noise is held.
 const HOLD: u16 = 25;
@@ -89,13 +89,14 @@ impl ConsistentWorlds {
             let world = PlantParams::new(&World::sample(*seed))?;
             let exploration = Exploration { enabled: true, std, hold: HOLD, seed: *seed as u32 };
             let plan = Plan { exploration, ..plan(present, *seed) };
-            let mut samples = Vec::with_capacity(references.len());
-            steady_native::fly_references(&world, &plan, &references, |s| {
-                if s.counts {
-                    samples.push((s.estimate, s.reference, s.action));
-                }
+            let (mut counts, mut step) = (Vec::with_capacity(references.len()), 0);
+            let flown = steady_native::fly_references(&world, &plan, &references, |s| {
+                counts.extend(s.counts.then_some(step));
+                step += 1;
             });
-            Ok((*seed, world, signature(samples.iter().map(|(s, r, a)| (s, r, a)))))
+            // A sample and a record for every control step.
+            let records = counts.iter().filter_map(|i| flown.records.get(*i));
+            Ok((*seed, world, signature(records.map(|r| (&r.state, &r.reference, &r.applied)))))
         })?;
         let n = drawn.len().max(1) as f64;
         let spread: [f64; SIGNATURE_LEN] = std::array::from_fn(|i| {

@@ -134,8 +134,12 @@ pub(super) const TABLE: &str = "table.bin";
 
 /// Reads the table that [`write_table`] left.
 pub(super) fn read_table(folder: &Path) -> Result<GainTable> {
-    let path = folder.join(TABLE);
-    let page = std::fs::read(&path).with_context(|| format!("{}: cannot be read", path.display()))?;
+    decode_table(&folder.join(TABLE))
+}
+
+/// Reads a table's page.
+pub(super) fn decode_table(path: &Path) -> Result<GainTable> {
+    let page = std::fs::read(path).with_context(|| format!("{}: cannot be read", path.display()))?;
     GainTable::decode(&page).map_err(|e| anyhow::anyhow!("{}: {e}", path.display()))
 }
 

@@ -9,14 +9,15 @@ use steady_common::gain_table::PAGE_COUNT;
 use steady_common::transition::Flags;
 use steady_native::{Flown, Plan};
 use steady_sim::plant::PlantParams;
+use steady_sim::script::Course;
 use steady_sim::{Task, World};
 
-use super::drone::{Drone, Flashed, FlightRequest, Track, read_table, write_table};
+use super::drone::{Drone, EEPROM, Flashed, FlightRequest, Track, decode_table, read_table, write_table};
 use super::outcome::Outcome;
 use crate::files;
 
-/// Every so many control steps are written to `truth.csv`: a hundred a second.
-const THIN: usize = 5;
+/// Every so many control steps are written to `truth.csv`: fifty a second.
+const THIN: usize = 10;
 /// Name of the log.
 const LOG: &str = "log00";
 
@@ -24,7 +25,7 @@ const LOG: &str = "log00";
 #[derive(Clone, Debug)]
 pub struct NativeDrone {
     world: PlantParams,
-    task: Task,
+    course: Course,
 }
 
 impl NativeDrone {
@@ -32,8 +33,8 @@ impl NativeDrone {
     ///
     /// # Errors
     /// If the world is not valid.
-    pub fn new(world: &World, task: Task) -> Result<Self> {
-        Ok(Self { world: PlantParams::new(world)?, task })
+    pub fn new(world: &World, course: Course) -> Result<Self> {
+        Ok(Self { world: PlantParams::new(world)?, course })
     }
 }
 
@@ -54,15 +55,17 @@ impl Drone for NativeDrone {
         );
         std::fs::create_dir_all(folder)
             .with_context(|| format!("{}: cannot make the folder", folder.display()))?;
+        // The configuration memory of a native drone holds the table that was proven last, and nothing else.
         let plan = Plan {
             table: read_table(&flight.drone)?,
+            proven: flight.eeprom.as_deref().map(decode_table).transpose()?,
             controller: flight.controller,
             exploration: flight.exploration,
             seed: flight.seed,
-            ..Plan::new(self.task)
+            ..Plan::new(Task::default())
         };
         let (mut track, mut step) = (Track::new(), 0_usize);
-        let flown = steady_native::fly(&self.world, &plan, |s| {
+        let flown = steady_native::fly_course(&self.world, &plan, self.course.clone(), |s| {
             if step.is_multiple_of(THIN) {
                 let time_us = (f64::from(s.time_s) * 1e6) as u64;
                 track.add(time_us, &s.truth, s.counts.then_some(&s.reference), s.pwm, s.battery_v);
@@ -70,6 +73,9 @@ impl Drone for NativeDrone {
             step += 1;
         });
         track.write(&folder.join("truth.csv"))?;
+        if let Some(proven) = if flown.table_proven { Some(plan.table) } else { plan.proven } {
+            files::write(&folder.join(EEPROM), &proven.encode())?;
+        }
         // Nobody learns from the other flights, and a log takes a megabyte.
         if flight.exploration.enabled {
             let path = folder.join(LOG);

@@ -6,6 +6,7 @@ use anyhow::{Result, bail, ensure};
 use serde::{Deserialize, Serialize};
 use steady_common::exploration::Exploration;
 use steady_sim::World;
+use steady_sim::script::Course;
 
 use super::drone::Drone;
 use super::native_drone::NativeDrone;
@@ -33,7 +34,7 @@ pub const MAX_FLIGHTS: u32 = 200;
 pub struct Settings {
     /// Which drone: `native`, `virtual` or `real`.
     pub drone: String,
-    /// The task: its name, or for a virtual drone a CSV file of polynomial pieces.
+    /// The task: its name, or a CSV file of polynomial pieces.
     pub task: String,
     /// The world: a name or file, or `sample-N`.
     pub world: String,
@@ -110,10 +111,8 @@ impl Settings {
     pub fn simulated_drone(&self, elf: Option<&Path>) -> Result<Box<dyn Drone>> {
         match self.drone.as_str() {
             "native" => {
-                let Ok(task) = self.task.parse() else {
-                    bail!("a native drone flies named tasks only: fly {} with --drone virtual", self.task);
-                };
-                Ok(Box::new(NativeDrone::new(&World::load(&self.world)?, task)?))
+                let course: Course = self.task.parse().map_err(anyhow::Error::msg)?;
+                Ok(Box::new(NativeDrone::new(&World::load(&self.world)?, course)?))
             }
             "virtual" => Ok(Box::new(VirtualDrone {
                 program: Program::find(elf)?,

@@ -26,7 +26,7 @@ const REAL: &str = "real";
 /// was, and ends with the same numbers.
 #[derive(Debug, Args)]
 pub struct Cmd {
-    /// hover, takeoff-land, figure8, square, helix, or (not for a native drone) a CSV file of polynomial pieces.
+    /// hover, takeoff-land, figure8, square, helix, or a CSV file of polynomial pieces.
     #[arg(long, default_value = "takeoff-land", value_parser = parse::task_or_file)]
     task: String,
     /// World: name of a shipped one, a TOML file, or sample-N for number N of the sampler.

@@ -6,7 +6,8 @@ use std::str::FromStr;
 
 use steady_common::Controller;
 use steady_common::exploration::Exploration;
-use steady_sim::suggest::{did_you_mean, unknown};
+use steady_sim::script::Course;
+use steady_sim::suggest::unknown;
 use steady_sim::{Task, World};
 
 /// Exploration noise: standard deviations of thrust, roll, pitch and yaw.
@@ -50,15 +51,10 @@ pub(crate) fn task(text: &str) -> Result<Task, String> {
 
 /// A task's name, or a CSV file of polynomial pieces.
 pub(crate) fn task_or_file(text: &str) -> Result<String, String> {
-    if Path::new(text).is_file() {
-        return absolute(text);
+    match text.parse()? {
+        Course::Task(_) => Ok(text.to_owned()),
+        Course::Pieces(_) => absolute(text),
     }
-    let names = Task::ALL.map(Task::name);
-    if names.contains(&text) {
-        return Ok(text.to_owned());
-    }
-    let near = did_you_mean(text, names);
-    Err(format!("no task or file `{text}`{near}; there are: {}, or a CSV file", names.join(", ")))
 }
 
 /// A controller of the firmware.
