@@ -16,9 +16,9 @@ use serde_json::{Value, json};
 use steady::closed_loop::compare::{CONTROLLERS, Comparison, compare};
 use steady::closed_loop::journal::{Iteration, Made, Origin};
 use steady::closed_loop::drone::FLASH;
-use steady::closed_loop::{ClosedLoop, Journal, Learner, Settings};
+use steady::closed_loop::{ClosedLoop, Drone, Journal, Learner, Settings};
 use steady_common::GainTable;
-use steady_sim::metrics::TRACKING_ERROR;
+use steady_sim::metrics::{REWARD, TRACKING_ERROR};
 
 fn settings(iterations: u32) -> Settings {
     Settings { iterations, patience: 3, ..Settings::default() }
@@ -323,6 +323,80 @@ mod real {
         let shown = |name| Data { commands: Vec::new(), ..Data::of(&f.join(name)).unwrap() };
         let [a, b] = ["whole", "killed"].map(|name| serde_json::to_value(shown(name)).unwrap());
         assert_eq!(a, b);
+    }
+
+    /// Makes the height loop stiffer by a fixed ratio, whatever was flown.
+    struct Fixed;
+
+    impl Learner for Fixed {
+        fn first_table(&self) -> Result<GainTable> {
+            Ok(GainTable { sequence: 1, ..GainTable::built_in() })
+        }
+
+        fn adapt(&self, logs: &[PathBuf], scale: f32, _: &Path) -> Result<Option<GainTable>> {
+            // Logs of every drone are read and replayed alike.
+            let log = steady::log::find(logs)?.logs.remove(0);
+            let replay = steady::log::replay::replay(&mut steady::log::Log::open(&log)?, &[])?;
+            assert!(replay.replayed > 1000 && replay.differing_bits == 0, "{replay:?}");
+            assert!(scale == 1.0);
+            let mut table = self.first_table()?;
+            table.gains.position.p.z *= 1.2;
+            Ok(Some(table))
+        }
+    }
+
+    /// One iteration on the native and on the virtual drone: the same engine, journal, seeds and tables, and metrics that
+    /// differ only by what the image has beyond the flight code (radio latency, log and timing): by at most a tenth.
+    #[test]
+    fn native_and_virtual_drones_go_through_the_same_loop() {
+        let Some(elf) = elf() else { return };
+        let folder = tempfile::tempdir().unwrap();
+        let f = folder.path();
+        short_task(f);
+        let task = f.join("short.csv").to_string_lossy().into_owned();
+        let settings = |drone: &str| Settings {
+            drone: drone.to_owned(),
+            task: task.clone(),
+            iterations: 1,
+            flights: 1,
+            judging: 2,
+            ..Settings::default()
+        };
+        let place = Path::new(env!("CARGO_BIN_EXE_steady")).with_file_name("virtual-crazyflie");
+        let image = VirtualDrone {
+            program: Program::at(&place, &elf),
+            task: task.clone(),
+            world: "paper".to_owned(),
+        };
+        let native = settings("native").simulated_drone(None).unwrap();
+        let run = |name: &str, drone: &dyn Drone| {
+            let out = f.join(name);
+            let opened = ClosedLoop::open(&out, settings(name), Origin::default(), false, drone, &Fixed);
+            opened.unwrap().with(2, None).run().unwrap();
+            assert!(Data::of(&out).is_ok(), "the report reads both");
+            (Journal::load(&out).unwrap(), ClosedLoop::table(&out, 1).unwrap())
+        };
+        let (a, b) = (run("native", &*native), run("virtual", &image));
+        assert_eq!(a.1, b.1);
+        assert_eq!(a.0.iterations.len(), b.0.iterations.len());
+        for (a, b) in a.0.iterations.iter().zip(&b.0.iterations) {
+            assert_eq!((&a.made, &a.flashed, &a.restored), (&b.made, &b.flashed, &b.restored));
+            assert_eq!(a.decision.as_ref().map(|d| d.is_kept), b.decision.as_ref().map(|d| d.is_kept));
+            let flights = |i: &Iteration| -> Vec<_> {
+                let all = i.judged.iter().flatten().chain(i.explored.iter().flatten());
+                all.cloned().collect()
+            };
+            let (a, b) = (flights(a), flights(b));
+            assert_eq!(a.len(), b.len());
+            for (a, b) in a.iter().zip(&b) {
+                assert_eq!((a.flight, a.seed, a.is_good()), (b.flight, b.seed, b.is_good()), "{a:?} {b:?}");
+                let (x, y) = (a.metrics.unwrap(), b.metrics.unwrap());
+                for metric in [&TRACKING_ERROR, &REWARD] {
+                    let (x, y) = ((metric.get)(&x), (metric.get)(&y));
+                    assert!((x - y).abs() <= 0.1 * y.abs(), "{}: native {x}, virtual {y}", metric.id);
+                }
+            }
+        }
     }
 
     /// Gains with which the drone shakes until the guard takes them out of flight.
