@@ -69,7 +69,7 @@ fn a_loop_that_was_killed_anywhere_ends_with_the_same_numbers() {
 fn a_table_that_flies_worse_is_rolled_back_and_the_next_step_is_smaller() {
     let folder = tempfile::tempdir().unwrap();
     let learner = FakeLearner::new(&RATIOS);
-    let journal = walk(folder.path(), &FakeDrone::default(), &teacher, &settings(6)).unwrap();
+    let journal = walk(folder.path(), &FakeDrone::default(), &learner, &settings(6)).unwrap();
     let kept: Vec<bool> =
         journal.iterations.iter().filter_map(|i| i.decision.as_ref()).map(|v| v.is_kept).collect();
     assert_eq!(kept, [true, true, false, false, true]);

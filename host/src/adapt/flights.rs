@@ -5,7 +5,7 @@ use steady_common::observation::{OBSERVATION_LEN, observe};
 use steady_common::transition::{Flags, Transition as Record};
 use steady_common::{Action, Gains, Quat, Reference, State, Vec3};
 
-use crate::train::env::{Jacobian, Task};
+use crate::train::env::{Jacobian, TrainingTask};
 
 /// Values beyond this are implausible, whatever their unit.
 const MAX_PLAUSIBLE: f32 = 1e4;
@@ -148,7 +148,7 @@ pub struct Windowing {
 impl Windowing {
     /// As a training's task has it.
     #[must_use]
-    pub fn of(task: &Task) -> Self {
+    pub fn of(task: &TrainingTask) -> Self {
         Self { window_s: task.hold as f32 * task.dt_s(), vehicle: task.vehicle }
     }
 

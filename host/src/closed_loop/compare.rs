@@ -13,8 +13,9 @@ use super::drone::{Drone, FlightRequest};
 use super::engine::{ClosedLoop, drone_state, flight_name, fly_all, lock, whole};
 use super::journal::{Journal, Origin, read_checked};
 use super::learner::Learner;
-use super::outcome::{MetricSummary, Outcome, markdown, mean};
+use super::outcome::{MetricSummary, Outcome, mean};
 use super::settings::{MAX_FLIGHTS, Settings};
+use crate::out::Table;
 use crate::{files, jobs};
 
 /// Name of the file with the results.
@@ -152,17 +153,15 @@ impl Comparison {
     pub fn table(&self) -> String {
         let s = &self.settings;
         let intervals = if self.seeds > 1 { "; ± is a 95 % interval over seeds" } else { "" };
-        let headings: Vec<String> = std::iter::once("controller".to_owned())
-            .chain(MetricSummary::headings())
-            .chain(["flights it took".to_owned()])
-            .collect();
-        let rows = self.rows().into_iter().map(|r| {
+        let head = ["controller".to_owned()];
+        let mut table = Table::new(head.into_iter().chain(MetricSummary::headings()).chain(["flights it took".to_owned()]));
+        for r in self.rows() {
             let [explored, judged] = r.learning_flights;
             let used = format!("{explored} exploring, {judged} judging");
-            std::iter::once(r.title.to_owned()).chain(r.summary.cells()).chain([used]).collect()
-        });
+            table.row([r.title.to_owned()].into_iter().chain(r.summary.cells()).chain([used]));
+        }
         format!(
-            "world {}, task {}, {} drone: {} seed{} of {} judged flights, {} iterations of {} flights{intervals}\n\n{}",
+            "world {}, task {}, {} drone: {} seed{} of {} judged flights, {} iterations of {} flights{intervals}\n\n{table}",
             s.world,
             s.task,
             s.drone,
@@ -171,7 +170,6 @@ impl Comparison {
             self.flights,
             s.iterations,
             s.flights,
-            markdown(&headings, &rows.collect::<Vec<_>>(), 1)
         )
     }
 }

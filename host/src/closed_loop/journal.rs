@@ -6,10 +6,11 @@ use anyhow::{Context, Result, bail, ensure};
 use serde::{Deserialize, Serialize};
 
 use super::drone::{DroneKind, Flashed};
-use super::outcome::{MetricSummary, Outcome, markdown};
+use super::outcome::{MetricSummary, Outcome};
 use super::settings::Settings;
 use super::trust::{Decision, TrustRegion, decide};
 use crate::files;
+use crate::out::Table;
 use crate::fly::find_image;
 use crate::provenance::{COMMIT, VERSION};
 
@@ -191,21 +192,18 @@ impl Journal {
     /// What came of every table, for people.
     #[must_use]
     pub fn table(&self) -> String {
-        let headings: Vec<String> = std::iter::once("iteration".to_owned())
-            .chain(MetricSummary::headings())
-            .chain(["decision".to_owned()])
-            .collect();
-        let rows = self.iterations.iter().filter_map(|i| {
-            let decision = i.decision.as_ref()?;
-            let kept = if decision.is_kept { "kept" } else { "rolled back" };
-            let text = match i.made {
-                Some(Made::Unchanged) => decision.reason.clone(),
-                _ => format!("{kept}: {}", decision.reason),
+        let head = ["iteration".to_owned()];
+        let mut table = Table::new(head.into_iter().chain(MetricSummary::headings()).chain(["decision".to_owned()]));
+        for (iteration, decision) in self.iterations.iter().filter_map(|i| Some((i, i.decision.as_ref()?))) {
+            let text = match (iteration.made, decision.is_kept) {
+                (Some(Made::Unchanged), _) => decision.reason.clone(),
+                (_, true) => format!("kept: {}", decision.reason),
+                (_, false) => format!("rolled back: {}", decision.reason),
             };
-            let cells = MetricSummary::of_flights(i.judged.as_deref().unwrap_or_default()).cells();
-            Some(std::iter::once(i.number.to_string()).chain(cells).chain([text]).collect())
-        });
-        let mut text = markdown(&headings, &rows.collect::<Vec<_>>(), 0);
+            let cells = MetricSummary::of_flights(iteration.judged.as_deref().unwrap_or_default()).cells();
+            table.row([iteration.number.to_string()].into_iter().chain(cells).chain([text]));
+        }
+        let mut text = table.to_string();
         let [explored, judged] = self.flight_counts();
         text += &format!("\n{explored} exploring and {judged} judging flights");
         match &self.end {

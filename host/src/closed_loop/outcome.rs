@@ -117,21 +117,6 @@ pub fn mean(flights: &[Outcome], metric: &Metric) -> Option<f64> {
     (!values.is_empty()).then(|| values.iter().sum::<f64>() / values.len() as f64)
 }
 
-/// A table as Markdown: its headings and rows of as many cells. Cells on the right but for the first `left`.
-#[must_use]
-pub fn markdown(headings: &[String], rows: &[Vec<String>], left: usize) -> String {
-    use comfy_table::{CellAlignment, Table, presets};
-    let mut table = Table::new();
-    table.load_style(presets::ASCII_MARKDOWN).set_header(headings);
-    for row in rows {
-        table.add_row(row);
-    }
-    for column in table.column_iter_mut().skip(left) {
-        column.set_cell_alignment(CellAlignment::Right);
-    }
-    format!("{table}\n")
-}
-
 #[cfg(test)]
 pub(crate) mod tests {
     use steady_sim::metrics::{Crash, HOVER_HEIGHT_ERROR, REWARD, TRACKING_ERROR};

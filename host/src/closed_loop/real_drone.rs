@@ -24,9 +24,9 @@ use steady_radio::{Uri, link};
 use super::drone::{Drone, Flashed, FlightRequest, Track, read_table, write_table};
 use super::outcome::Outcome;
 use super::virtual_drone::flash_by_radio;
-use crate::cmd::drone::InBootloader;
 use crate::files;
 use crate::fly::{GUARD_TRIPPED, VirtualFlight};
+use crate::interrupt::InBootloader;
 use crate::log::{self, Log, each_step};
 
 /// Where the drone was by its own estimate, with the columns of the virtual Crazyflie's `truth.csv`.

@@ -212,10 +212,10 @@ mod tests {
     fn steps_shrink_after_failures_and_grow_after_successes() {
         let kept = Decision { is_kept: true, ..Decision::unchanged() };
         let not = Decision::unchanged();
-        let scale = TrustRegion::scale_after;
-        assert_eq!(scale([]), 1.0);
-        assert_eq!(scale([&kept, &not, &not]), 0.25);
-        assert_eq!((scale([&not, &not, &kept]), scale([&not, &kept, &kept])), (0.5, 1.0));
+        let scale = |decisions: &[&Decision]| TrustRegion::scale_after(decisions.iter().copied());
+        assert_eq!(scale(&[]), 1.0);
+        assert_eq!(scale(&[&kept, &not, &not]), 0.25);
+        assert_eq!((scale(&[&not, &not, &kept]), scale(&[&not, &kept, &kept])), (0.5, 1.0));
         let bounds = TrustRegion { step: 0.4, fast_step: 0.1, scale: 0.5 }.bounds();
         assert!((bounds[0] - 0.2).abs() < 1e-6 && (bounds[11] - 0.2).abs() < 1e-6);
         assert!((bounds[12] - 0.05).abs() < 1e-6 && (bounds[23] - 0.05).abs() < 1e-6);

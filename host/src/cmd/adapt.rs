@@ -17,7 +17,7 @@ use crate::tensorboard::EventFile;
 
 /// Learn from logged flights: discover what the simulator lacks, and improve the gains.
 #[derive(Args, Clone, Debug)]
-pub struct Cmd {
+pub(crate) struct Cmd {
     /// Run folder of `steady train`.
     #[arg(long)]
     run: PathBuf,
@@ -52,11 +52,7 @@ pub struct Cmd {
 }
 
 impl Cmd {
-    /// Runs the command.
-    ///
-    /// # Errors
-    /// When the run or a log cannot be read, a log does not replay, or there is nothing to learn from.
-    pub fn run(self) -> Result<()> {
+    pub(crate) fn run(self) -> Result<()> {
         let mut reports = Vec::new();
         for seed in self.seed..self.seed + self.seeds.max(1) {
             let out = if self.seeds > 1 { self.out.join(format!("seed{seed}")) } else { self.out.clone() };

@@ -25,7 +25,7 @@ const REAL: &str = "real";
 /// flights without noise, and rolled back when it flies no better. Whatever interrupts it, --resume continues where it
 /// was, and ends with the same numbers.
 #[derive(Debug, Args)]
-pub struct Cmd {
+pub(crate) struct Cmd {
     /// hover, takeoff-land, figure8, square, helix, or a CSV file of polynomial pieces.
     #[arg(long, default_value = "takeoff-land", value_parser = parse::task_or_file)]
     task: String,
@@ -103,11 +103,7 @@ pub struct Cmd {
 }
 
 impl Cmd {
-    /// Runs the command.
-    ///
-    /// # Errors
-    /// If something is missing or not valid, or a station cannot be done.
-    pub fn run(self) -> Result<()> {
+    pub(crate) fn run(self) -> Result<()> {
         let settings = self.settings();
         settings.check()?;
         let card = self.card_of_real_drone()?;

@@ -12,14 +12,14 @@ use steady_sim::plant::PlantParams;
 use steady_sim::{Task, World};
 
 use super::parse;
-use crate::closed_loop::outcome::markdown;
 use crate::closed_loop::{MetricSummary, Outcome};
+use crate::out::Table;
 use crate::plot::{Chart, Series};
 use crate::{files, gains_file, jobs};
 
 /// Fly the firmware's three controllers in simulated worlds; a table and pictures.
 #[derive(Debug, Args)]
-pub struct Cmd {
+pub(crate) struct Cmd {
     /// Folder for table and pictures.
     #[arg(short, long, default_value = "controllers")]
     output: PathBuf,
@@ -66,11 +66,7 @@ struct Row {
 type Trace = (&'static str, Vec<Sample>);
 
 impl Cmd {
-    /// Runs the command.
-    ///
-    /// # Errors
-    /// If a world or the gains are not valid, or the output cannot be written.
-    pub fn run(self) -> Result<()> {
+    pub(crate) fn run(self) -> Result<()> {
         // Everything is read and checked before anything is written.
         let worlds = self.worlds.iter().map(|w| World::load(w)).collect::<Result<Vec<_>, _>>()?;
         let table = gains_file::load(&self.gains)?;
@@ -137,16 +133,13 @@ fn fly(world: &PlantParams, plan: &Plan, number: u32) -> (Outcome, Vec<Sample>) 
 }
 
 fn table_text(rows: &[Row]) -> String {
-    let headings: Vec<String> = ["world", "task", "controller"]
-        .map(str::to_owned)
-        .into_iter()
-        .chain(MetricSummary::headings())
-        .collect();
-    let cells = |r: &Row| {
+    let head = ["world", "task", "controller"].map(str::to_owned);
+    let mut table = Table::new(head.into_iter().chain(MetricSummary::headings()));
+    for r in rows {
         let head = [r.world.clone(), r.task.to_string(), r.controller.to_owned()];
-        head.into_iter().chain(r.summary.cells()).collect()
-    };
-    markdown(&headings, &rows.iter().map(cells).collect::<Vec<_>>(), 3)
+        table.row(head.into_iter().chain(r.summary.cells()));
+    }
+    table.to_string()
 }
 
 fn draw(folder: &Path, world: &str, task: Task, traces: &[Trace]) -> Result<Vec<PathBuf>> {

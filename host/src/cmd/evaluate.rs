@@ -17,8 +17,7 @@ use crate::evaluate::results::Results;
 use crate::evaluate::suite::{Suite, SuiteSettings};
 use crate::evaluate::{figures, report};
 use crate::provenance::Provenance;
-use crate::train::run::interrupt;
-use crate::{files, jobs};
+use crate::{files, interrupt, jobs};
 
 /// Compare controllers over tasks, worlds and seeds, as the paper does.
 ///
@@ -26,7 +25,7 @@ use crate::{files, jobs};
 /// tables (results.md, results.json, flights.csv), whether each claim is met, and figures. What is finished is kept:
 /// --resume with the same options continues an evaluation that was interrupted.
 #[derive(Args, Clone, Debug)]
-pub struct Cmd {
+pub(crate) struct Cmd {
     /// The suite; every other option changes the suite's own value.
     #[arg(long, value_enum, default_value = "paper")]
     suite: Suite,
@@ -94,11 +93,7 @@ pub struct Cmd {
 }
 
 impl Cmd {
-    /// Runs the command.
-    ///
-    /// # Errors
-    /// When an option is not valid, or a file cannot be read or written.
-    pub fn run(self) -> Result<()> {
+    pub(crate) fn run(self) -> Result<()> {
         let started = Instant::now();
         let bench = Bench::new(self.settings()?, &self.out, &self.run, self.drone.clone(), self.elf.clone())?;
         bench.open(self.resume)?;

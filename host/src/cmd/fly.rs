@@ -70,10 +70,6 @@ pub(crate) struct Cmd {
 }
 
 impl Cmd {
-    /// Runs the command.
-    ///
-    /// # Errors
-    /// If something is missing or not valid, or a flight did not succeed.
     pub(crate) fn run(self) -> Result<()> {
         let program = Program::find(self.elf.as_deref())?;
         let table = self.gains.as_deref().map(gains_file::load).transpose()?;

@@ -13,8 +13,8 @@ use super::harm::{HarmCheck, compare};
 use super::results::{Group, Results, TableRow, estimate};
 use super::suite::{Suite, SuiteSettings, learned_on};
 use crate::closed_loop::journal::Made;
-use crate::closed_loop::outcome::markdown;
 use crate::closed_loop::{ControllerKind, MetricSummary};
+use crate::out::Table;
 use crate::stats::Estimate;
 
 /// Everything that an evaluation shows.
@@ -136,7 +136,7 @@ impl Report {
             count(|v| *v == ClaimStatus::Missed),
             count(|v| matches!(v, ClaimStatus::Unmeasured(_)))
         )?;
-        writeln!(text, "| claim | needed | measured | status |\n|---|---:|---:|---|")?;
+        let mut table = Table::new(["claim", "needed", "measured", "status"]);
         for claim in &self.claims {
             let unit = claim.unit;
             let digits = if unit == "%" { 1 } else { 3 };
@@ -153,9 +153,9 @@ impl Report {
                 ClaimStatus::Missed => "**missed**",
                 ClaimStatus::Unmeasured(reason) => reason,
             };
-            writeln!(text, "| {} | {} | {} | {status} |", claim.text, needed.trim(), measured.trim())?;
+            table.row([&claim.text, needed.trim(), measured.trim(), status]);
         }
-        Ok(())
+        write!(text, "{table}")
     }
 
     fn write_harm(&self, text: &mut String) -> std::fmt::Result {
@@ -174,22 +174,19 @@ impl Report {
             },
         )?;
         let headings = ["world", "task", &TRACKING_ERROR.heading(), &REWARD.heading(), "new failures", "saved", "status"];
-        let rows: Vec<Vec<String>> = self
-            .harm
-            .iter()
-            .map(|c| {
-                vec![
-                    c.world.clone(),
-                    c.task.to_string(),
-                    format!("{:.*}", TRACKING_ERROR.digits, c.tracking_error_m.scaled(TRACKING_ERROR.scale)),
-                    format!("{:.*}", REWARD.digits, c.cumulative_reward.scaled(REWARD.scale)),
-                    c.new_failures.to_string(),
-                    c.saved.to_string(),
-                    if c.harmed { "**harm**" } else { "no harm" }.to_owned(),
-                ]
-            })
-            .collect();
-        text.write_str(&markdown(&headings.map(str::to_owned), &rows, 2))
+        let mut table = Table::new(headings);
+        for c in &self.harm {
+            table.row([
+                c.world.clone(),
+                c.task.to_string(),
+                format!("{:.*}", TRACKING_ERROR.digits, c.tracking_error_m.scaled(TRACKING_ERROR.scale)),
+                format!("{:.*}", REWARD.digits, c.cumulative_reward.scaled(REWARD.scale)),
+                c.new_failures.to_string(),
+                c.saved.to_string(),
+                if c.harmed { "**harm**" } else { "no harm" }.to_owned(),
+            ]);
+        }
+        write!(text, "{table}")
     }
 
     fn write_learning(&self, text: &mut String) -> std::fmt::Result {
@@ -218,28 +215,25 @@ impl Report {
         ];
         let dash = || "–".to_owned();
         let shown = |e: &Option<Estimate>| e.map_or_else(dash, |e| format!("{e:.4}"));
-        let rows: Vec<Vec<String>> = self
-            .learning
-            .iter()
-            .map(|l| {
-                vec![
-                    l.world.clone(),
-                    l.task.to_string(),
-                    name(l.controller, &l.variation),
-                    l.exploring_flights.to_string(),
-                    l.failed.to_string(),
-                    l.judging_flights.to_string(),
-                    l.refused.to_string(),
-                    l.rolled_back.to_string(),
-                    l.unchanged.to_string(),
-                    shown(&l.error_with_discovery),
-                    shown(&l.error_without_discovery),
-                    l.correlation.map_or_else(dash, |c| format!("{c:.1e}")),
-                    l.correlation_by_penalty.map_or_else(dash, |c| format!("{c:.2}")),
-                ]
-            })
-            .collect();
-        text.write_str(&markdown(&headings.map(str::to_owned), &rows, 3))
+        let mut table = Table::new(headings);
+        for l in &self.learning {
+            table.row([
+                l.world.clone(),
+                l.task.to_string(),
+                name(l.controller, &l.variation),
+                l.exploring_flights.to_string(),
+                l.failed.to_string(),
+                l.judging_flights.to_string(),
+                l.refused.to_string(),
+                l.rolled_back.to_string(),
+                l.unchanged.to_string(),
+                shown(&l.error_with_discovery),
+                shown(&l.error_without_discovery),
+                l.correlation.map_or_else(dash, |c| format!("{c:.1e}")),
+                l.correlation_by_penalty.map_or_else(dash, |c| format!("{c:.2}")),
+            ]);
+        }
+        write!(text, "{table}")
     }
 }
 
@@ -262,12 +256,11 @@ fn write_table<'a>(
             learned_on(task)
         )?;
     }
-    let headings: Vec<String> =
-        std::iter::once("controller".to_owned()).chain(MetricSummary::headings()).collect();
-    let rows: Vec<Vec<String>> = rows
-        .map(|r| std::iter::once(name(r.controller, &r.variation)).chain(r.summary.cells()).collect())
-        .collect();
-    text.write_str(&markdown(&headings, &rows, 1))
+    let mut table = Table::new(["controller".to_owned()].into_iter().chain(MetricSummary::headings()));
+    for r in rows {
+        table.row([name(r.controller, &r.variation)].into_iter().chain(r.summary.cells()));
+    }
+    write!(text, "{table}")
 }
 
 fn learning(results: &Results, group: Group<'_>) -> Option<Learning> {
