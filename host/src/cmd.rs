@@ -1,19 +1,24 @@
 //! The command line: parses and dispatches. Every verb has a file of its own.
 
-mod console;
 #[cfg(feature = "train")]
-mod cycle;
-mod demo;
+mod adapt;
+#[cfg(feature = "train")]
+mod closed_loop;
+mod compare_controllers;
+mod console;
 mod doctor;
 mod drone;
+#[cfg(feature = "train")]
+mod evaluate;
 mod flash;
-pub(crate) mod fly;
+mod fly;
 mod gains;
 mod info;
 mod log;
 #[cfg(feature = "train")]
 mod oracle;
 mod param;
+mod parse;
 mod report;
 mod scan;
 mod supervise;
@@ -50,14 +55,14 @@ enum Verb {
     #[cfg(feature = "train")]
     Oracle(oracle::Cmd),
     #[cfg(feature = "train")]
-    Adapt(crate::adapt::run::AdaptCmd),
+    Adapt(adapt::Cmd),
     Sweep(sweep::Cmd),
     #[cfg(feature = "train")]
-    Loop(cycle::Cmd),
+    Loop(closed_loop::Cmd),
     #[cfg(feature = "train")]
-    Evaluate(crate::evaluate::run::EvaluateCmd),
+    Evaluate(evaluate::Cmd),
     Report(report::Cmd),
-    Demo(demo::Cmd),
+    CompareControllers(compare_controllers::Cmd),
     Fly(fly::Cmd),
     Gains(gains::Cmd),
     Scan(scan::Cmd),
@@ -105,7 +110,7 @@ impl Verb {
             #[cfg(feature = "train")]
             Self::Evaluate(cmd) => cmd.run(),
             Self::Report(cmd) => cmd.run(),
-            Self::Demo(cmd) => cmd.run(),
+            Self::CompareControllers(cmd) => cmd.run(),
             Self::Fly(cmd) => cmd.run(),
             Self::Gains(cmd) => cmd.run(),
             Self::Scan(cmd) => cmd.run(),

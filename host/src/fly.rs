@@ -1,29 +1,31 @@
 //! A flight of the virtual Crazyflie: the drone's own image, executed by a program of its own.
 //!
 //! The virtual Crazyflie is another process ([`Program`]): it writes the card, the truth and a summary
-//! into a folder, and this module adds what only the PC can tell: whether the log is whole and whether
-//! the flight computes again to the same bits.
+//! into a folder, and this module adds what only the PC can tell: whether the log is complete, whether it
+//! replays to the same bits, and whether the gain guard tripped.
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use anyhow::{Context, Result, bail};
-use serde::{Deserialize, Serialize};
-use steady_common::GainTable;
+use serde::{Deserialize as _, Serialize};
 use steady_common::exploration::Exploration;
+use steady_common::{Controller, GainTable};
 use steady_sim::FlightMetrics;
-pub(crate) use steady_sim::FlightMetrics as Tracking;
 
 use crate::log::check::{LogCheck, check};
 use crate::log::replay::{Replay, replay};
-use crate::log::{self, Log};
+use crate::log::{self, Log, each_step};
 use crate::{files, gains_file};
 
 /// Name of the program that executes the image.
 const PROGRAM: &str = "virtual-crazyflie";
 /// The image, where `cargo xtask firmware` puts it.
 const ELF: &str = "target/firmware/steady.elf";
+
+/// Guard states in the log from this one on mean that it took gains out of flight.
+pub(crate) const GUARD_TRIPPED: u8 = 2;
 
 /// The virtual Crazyflie and the image that it executes.
 #[derive(Clone, Debug)]
@@ -105,39 +107,16 @@ fn beside() -> Option<PathBuf> {
     std::env::current_exe().ok()?.parent().map(Path::to_owned)
 }
 
-/// Who flies.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
-pub enum Controller {
-    /// The differentiable Mellinger with the gain table.
-    #[default]
-    Law,
-    /// The official firmware's cascaded PID.
-    Pid,
-    /// The official firmware's Mellinger.
-    Mellinger,
-}
-
-impl Controller {
-    /// The value of the parameter `stabilizer.controller`.
-    pub(crate) fn number(self) -> u8 {
-        match self {
-            Self::Pid => 1,
-            Self::Mellinger => 2,
-            Self::Law => 6,
-        }
-    }
-}
-
-/// What is to be flown.
+/// A flight of the virtual Crazyflie.
 #[derive(Clone, Debug)]
-pub struct Plan {
+pub struct VirtualFlight {
     /// A task's name, or a CSV file of polynomial pieces.
     pub task: String,
     /// A world's name or file.
     pub world: String,
     /// Gains for the drone's flash; none flies the built-in ones.
     pub table: Option<GainTable>,
-    /// Who flies.
+    /// The controller.
     pub controller: Controller,
     /// Exploration noise, where it is enabled.
     pub exploration: Exploration,
@@ -145,7 +124,7 @@ pub struct Plan {
     pub faults: Vec<String>,
     /// More parameters, as `GROUP.NAME=VALUE`.
     pub params: Vec<String>,
-    /// Of all random numbers.
+    /// Seed of everything random.
     pub seed: u64,
     /// Virtual time after which the flight is given up, s.
     pub limit_s: f64,
@@ -157,13 +136,13 @@ pub struct Plan {
     pub card_free_mib: Option<u32>,
 }
 
-impl Default for Plan {
+impl Default for VirtualFlight {
     fn default() -> Self {
         Self {
             task: "takeoff-land".to_owned(),
             world: "nominal".to_owned(),
             table: None,
-            controller: Controller::Law,
+            controller: Controller::default(),
             exploration: Exploration::DEFAULT,
             faults: Vec::new(),
             params: Vec::new(),
@@ -176,12 +155,12 @@ impl Default for Plan {
     }
 }
 
-impl Plan {
+impl VirtualFlight {
     /// The parameters that the ground sets before the flight.
     #[must_use]
     pub fn settings(&self) -> Vec<String> {
         let mut settings = Vec::new();
-        if self.controller != Controller::Law {
+        if self.controller != Controller::default() {
             settings.push(format!("stabilizer.controller={}", self.controller.number()));
         }
         let Exploration { enabled, std: [thrust, roll, pitch, yaw], hold, seed } = self.exploration;
@@ -204,12 +183,12 @@ impl Plan {
     ///
     /// # Errors
     /// If the virtual Crazyflie cannot be started, or ends without a summary. A flight that fails is no
-    /// error: [`Flown`] tells.
-    pub fn fly(&self, program: &Program, folder: &Path) -> Result<Flown> {
+    /// error: see [`FlightResult`].
+    pub fn fly(&self, program: &Program, folder: &Path) -> Result<FlightResult> {
         std::fs::create_dir_all(folder)
             .with_context(|| format!("{}: cannot make the folder", folder.display()))?;
         let summary_file = folder.join("summary.json");
-        // Of a flight before this one nothing may be taken for this one's.
+        // A summary of an earlier flight must not be taken for this one's.
         if let Err(error) = std::fs::remove_file(&summary_file)
             && error.kind() != std::io::ErrorKind::NotFound
         {
@@ -250,28 +229,30 @@ impl Plan {
         let errors = String::from_utf8_lossy(&output.stderr).into_owned();
         let text = match std::fs::read_to_string(&summary_file) {
             Ok(text) => text,
-            // Its own words tell what was wrong with the world, the task, the fault or the image.
+            // It says what was wrong with the world, the task, the fault or the image.
             Err(_) => bail!("{}", errors.trim().trim_start_matches("error: ")),
         };
         let summary: serde_json::Value = serde_json::from_str(&text)
-            .with_context(|| format!("{}: is no summary", summary_file.display()))?;
-        Flown::new(folder, said, summary)
+            .with_context(|| format!("{}: not a summary", summary_file.display()))?;
+        FlightResult::new(folder, said, summary)
     }
 }
 
-/// What came of a flight.
+/// What came of a flight of the virtual Crazyflie.
 #[derive(Clone, Debug, Serialize)]
-pub struct Flown {
+pub struct FlightResult {
     /// The folder with everything in it.
     pub folder: PathBuf,
     /// The task was flown to its end.
     pub success: bool,
-    /// What the virtual Crazyflie says about it.
+    /// The virtual Crazyflie's summary.
     pub summary: serde_json::Value,
-    /// How well the part that counts was flown.
+    /// How well the part that counts was flown, by the simulator's truth.
     pub metrics: Option<FlightMetrics>,
     /// The logs, and what is wrong with them.
     pub logs: Vec<Checked>,
+    /// The gain guard took the table out of flight, as a log says.
+    pub guard_tripped: bool,
     /// The virtual Crazyflie's summary for people.
     #[serde(skip)]
     pub text: String,
@@ -282,27 +263,27 @@ pub struct Flown {
 pub struct Checked {
     /// What is wrong with it.
     pub verdict: LogCheck,
-    /// The flight computed again.
+    /// Its replay.
     pub replay: Replay,
 }
 
-impl Flown {
+impl FlightResult {
     fn new(folder: &Path, text: String, summary: serde_json::Value) -> Result<Self> {
         let success = summary["success"].as_bool().unwrap_or(false);
-        let metrics = match &summary["metrics"] {
-            serde_json::Value::Null => None,
-            value => Some(FlightMetrics::deserialize(value).context("the summary's metrics")?),
-        };
+        let metrics = Option::<FlightMetrics>::deserialize(&summary["metrics"])
+            .context("the summary's metrics")?
+            .filter(FlightMetrics::is_finite);
         let names = summary["logs"].as_array().map(Vec::as_slice).unwrap_or_default();
-        let mut logs = Vec::new();
+        let (mut logs, mut guard_tripped) = (Vec::new(), false);
         for name in names.iter().filter_map(|log| log["name"].as_str()) {
             let path = folder.join(name);
-            // A file that is no log is in the summary with its problem.
+            // A file that is not a log has its problem in the summary.
             if let Ok(mut log) = Log::open(&path) {
+                each_step(&mut log, |step| guard_tripped |= step.now.guard >= GUARD_TRIPPED)?;
                 logs.push(Checked { verdict: check(&mut log)?, replay: replay(&mut log, &[])? });
             }
         }
-        Ok(Self { folder: folder.to_owned(), success, summary, metrics, logs, text })
+        Ok(Self { folder: folder.to_owned(), success, summary, metrics, logs, guard_tripped, text })
     }
 
     /// The logs' files.
@@ -311,7 +292,7 @@ impl Flown {
         self.logs.iter().map(|l| PathBuf::from(&l.verdict.file)).collect()
     }
 
-    /// Draws the logs into the flight's folder; gives the pictures.
+    /// Draws the logs into the flight's folder; returns the pictures.
     ///
     /// # Errors
     /// If one cannot be read or drawn.

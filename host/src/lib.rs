@@ -12,8 +12,8 @@ mod out;
 pub mod adapt;
 #[cfg(feature = "train")]
 mod checkpoint;
+pub mod closed_loop;
 mod cmd;
-pub mod cycle;
 mod doctor;
 mod error;
 #[cfg(feature = "train")]
@@ -22,6 +22,7 @@ pub mod files;
 pub mod fly;
 pub mod gains_file;
 mod interrupt;
+pub mod jobs;
 pub mod log;
 pub mod plot;
 mod programs;

@@ -27,7 +27,7 @@ fn wrong_usage_is_2_and_says_how() {
         &["gains", "check"],
         &["gains", "pack", "nominal"],
         &["gains", "pack", "nominal", "-o", "x.bin", "--sequence", "0"],
-        &["demo", "--seeds", "0"],
+        &["compare-controllers", "--seeds", "0"],
         &["world", "sample", "--seed", "many"],
     ] {
         let (_, err) = expect(folder.path(), args, 2);
@@ -41,7 +41,7 @@ fn every_verb_has_help() {
     let folder = tempfile::tempdir().unwrap();
     for args in [
         &["--help"][..],
-        &["demo", "--help"],
+        &["compare-controllers", "--help"],
         &["gains", "--help"],
         &["gains", "pack", "--help"],
         &["gains", "flash", "--help"],
@@ -125,7 +125,7 @@ fn bad_gains_are_refused_with_file_and_field() {
             &["gains", "show", file][..],
             &["gains", "check", file],
             &["gains", "pack", file, "-o", "out.bin"],
-            &["demo", "--gains", file, "-o", "out"],
+            &["compare-controllers", "--gains", file, "-o", "out"],
         ] {
             let (_, err) = expect(f, args, 1);
             assert!(err.contains(file), "{args:?}: {err}");
@@ -151,9 +151,11 @@ fn bad_worlds_are_refused_with_file_and_field() {
         for args in [
             &["world", "check", "w.toml"][..],
             &["world", "show", "w.toml"],
-            &["demo", "--worlds", "w.toml", "-o", "out"],
+            &["compare-controllers", "--worlds", "w.toml", "-o", "out"],
         ] {
-            let (_, err) = expect(f, args, 1);
+            // A bad value of an option is a usage error.
+            let code = if args[0] == "world" { 1 } else { 2 };
+            let (_, err) = expect(f, args, code);
             assert!(err.contains("w.toml") || text.contains("base"), "{args:?}: {err}");
             assert!(words.iter().all(|w| err.contains(w)), "{args:?}: {err}");
         }
@@ -180,17 +182,17 @@ fn worlds_can_be_listed_shown_and_drawn() {
 }
 
 #[test]
-fn the_demo_flies_and_draws() {
+fn controllers_are_compared_and_drawn() {
     let folder = tempfile::tempdir().unwrap();
     let f = folder.path();
-    let (out, _) = expect(f, &["demo", "--seeds", "1", "--worlds", "nominal", "--json"], 0);
+    let (out, _) = expect(f, &["compare-controllers", "--seeds", "1", "--worlds", "nominal", "--json"], 0);
     let rows: serde_json::Value = serde_json::from_str(&out).unwrap();
     assert_eq!(rows.as_array().unwrap().len(), 6);
     for row in rows.as_array().unwrap() {
-        assert_eq!(row["crashes"], 0, "{row}");
+        assert_eq!((&row["flights"], &row["failed"]), (&1.into(), &0.into()), "{row}");
     }
     for name in ["table.md", "table.json", "figure8-nominal.svg", "hover-nominal.png", "motors-nominal.svg"] {
-        assert!(fs::metadata(f.join("demo").join(name)).unwrap().len() > 500, "{name}");
+        assert!(fs::metadata(f.join("controllers").join(name)).unwrap().len() > 500, "{name}");
     }
 }
 

@@ -8,8 +8,8 @@ use std::process::Command;
 
 use serde_json::Value;
 
-/// The smallest evaluation: one seed, one task, one round of two flights.
-const SMALL: [&str; 20] = [
+/// The smallest evaluation: one seed, one task, one iteration of two flights.
+const SMALL: [&str; 22] = [
     "evaluate",
     "--suite",
     "quick",
@@ -19,8 +19,10 @@ const SMALL: [&str; 20] = [
     "takeoff-land",
     "--flights",
     "2",
-    "--rounds",
+    "--iterations",
     "1",
+    "--judging",
+    "2",
     "--judged",
     "2",
     "--oracle-generations",
@@ -66,18 +68,19 @@ fn an_evaluation_is_whole_repeats_and_goes_on_where_it_was_ended() {
     assert_eq!(controllers, ["pid", "simulator", "transfer", "steady", "oracle"]);
     for row in rows {
         assert_eq!(row["flights"], 2);
-        let error_m = row["tracking_error_m"]["mean"].as_f64().unwrap();
+        let error_m = row["metrics"]["tracking_error_m"]["mean"].as_f64().unwrap();
         assert!(error_m > 0.001 && error_m < 0.5, "{row}");
     }
     // One seed proves nothing, and what was not flown is not claimed.
     let claims = report["claims"].as_array().unwrap();
     assert!(
-        claims.iter().all(|c| c["verdict"] != "met" || c["text"].as_str().unwrap().contains("correlation"))
+        claims.iter().all(|c| c["status"] != "met" || c["text"].as_str().unwrap().contains("correlation"))
     );
-    assert!(claims.iter().any(|c| c["verdict"]["unmeasured"] == "it was not flown"), "{claims:?}");
-    // Transfer and STEADY flew the same flights, and STEADY discovered something.
+    assert!(claims.iter().any(|c| c["status"]["unmeasured"] == "it was not flown"), "{claims:?}");
+    // Transfer and STEADY had as many flights, and STEADY discovered something.
     let learning = report["learning"].as_array().unwrap();
     assert_eq!(learning.len(), 2);
+    assert!(learning.iter().all(|l| l["exploring_flights"] == 2 && l["judging_flights"].as_u64() >= Some(2)));
     assert!(learning[0]["correlation"].is_null() && learning[1]["correlation"].as_f64().unwrap() <= 0.05);
     assert!(learning[1]["correlation_by_penalty"].is_number(), "{learning:?}");
     for name in ["3d", "roll", "pitch", "height", "learning"] {
@@ -87,15 +90,13 @@ fn an_evaluation_is_whole_repeats_and_goes_on_where_it_was_ended() {
         }
     }
     let text = std::fs::read_to_string(at("results.md")).unwrap();
-    assert!(text.contains("| STEADY |") && text.contains("## Claims"), "{text}");
+    assert!(text.contains("| STEADY") && text.contains("## Claims"), "{text}");
+    assert!(!text.contains('±'), "one seed has no interval: {text}");
     assert_eq!(std::fs::read_to_string(at("flights.csv")).unwrap().lines().count(), 1 + 10);
 
     // Ended before these were done: only they are done again, with the same numbers.
-    for lost in
-        ["campaigns/paper/takeoff-land/steady/seed-1.json", "cells/paper/takeoff-land/steady/seed-1.json"]
-    {
-        std::fs::remove_file(at(lost)).unwrap();
-    }
+    std::fs::remove_dir_all(at("loops/paper/takeoff-land/steady/seed-1")).unwrap();
+    std::fs::remove_file(at("cells/paper/takeoff-land/steady/seed-1.json")).unwrap();
     let (code, _, error) = steady(folder.path(), &SMALL);
     assert!(code == Some(1) && error.contains("--resume"), "{error}");
     let (code, again, error) = steady(folder.path(), &with(&["--resume"]));
@@ -167,6 +168,14 @@ fn bad_arguments_are_refused_before_anything_is_written() {
         let args: Vec<&str> = ["evaluate", "--out", "none"].iter().chain(args).copied().collect();
         let (code, _, error) = steady(folder.path(), &args);
         assert!(code == Some(wanted) && error.contains(words), "{args:?}: {code:?} {error}");
+        // No text is repeated within a line.
+        for line in error.lines() {
+            let parts: Vec<&str> = line.split(": ").map(str::trim).filter(|p| p.len() > 8).collect();
+            let mut distinct = parts.clone();
+            distinct.sort_unstable();
+            distinct.dedup();
+            assert_eq!(parts.len(), distinct.len(), "{line}");
+        }
         assert!(!folder.path().join("none").exists(), "{args:?}");
     };
     refused(&["--task", "figure9"], 2, "figure8");
@@ -174,11 +183,15 @@ fn bad_arguments_are_refused_before_anything_is_written() {
     refused(&["--seeds", "0"], 2, "0");
     refused(&["--noise", "0.05,0.05"], 2, "four");
     refused(&["--noise", "0,0,0,0"], 1, "above 0");
-    refused(&["--world", "papper"], 1, "paper");
+    refused(&["--suite", "papper"], 2, "paper");
+    refused(&["--drone", "nativ"], 2, "did you mean `native`");
+    refused(&["--drone", "udp://127.0.0.1:1"], 1, "native or virtual");
+    refused(&["--world", "papper"], 2, "did you mean `paper`");
     refused(&["--world", "paper", "paper"], 1, "two worlds");
     refused(&["--flights", "0"], 1, "--flights");
-    refused(&["--flights", "2", "--rounds", "3"], 1, "a round needs one");
-    refused(&["--set", "lamda=1"], 1, "lambda");
-    refused(&["--preset", "none"], 1, "smoke");
-    refused(&["--run", "nowhere"], 1, "no run folder");
+    refused(&["--flights", "2", "--iterations", "3"], 1, "--iterations must be from 1 to 2");
+    refused(&["--flights", "5", "--iterations", "2"], 1, "do not divide");
+    refused(&["--set", "lamda=1"], 2, "did you mean `lambda`");
+    refused(&["--preset", "smok"], 2, "smoke");
+    refused(&["--run", "nowhere"], 1, "not a run folder");
 }

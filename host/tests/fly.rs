@@ -139,17 +139,18 @@ fn what_is_missing_or_wrong_is_said_with_the_way_out() {
     let err = String::from_utf8_lossy(&output.stderr).into_owned();
     assert!(output.status.code() == Some(1) && err.contains("cargo "), "{err}");
     let Some(elf) = elf() else { return };
-    for (args, words) in [
-        (&["fly", "--world", "nominl"][..], &["nominal"][..]),
-        (&["fly", "--task", "loop"], &["loop", "figure8"]),
-        (&["fly", "--gains", "none.toml"], &["none.toml", "cannot be read"]),
-        (&["fly", "--fault", "5:tea-spilled"], &["tea-spilled"]),
-        (&["fly", "--param", "explore=1"], &["explore=1", "GROUP.NAME=VALUE"]),
-        (&["fly", "--param", "steady.nonsense=1"], &["did not succeed"]),
+    for (code, args, words) in [
+        (2, &["fly", "--world", "nominl"][..], &["did you mean `nominal`"][..]),
+        (2, &["fly", "--task", "loop"], &["loop", "figure8"]),
+        (2, &["fly", "--controller", "lau"], &["did you mean `law`"]),
+        (1, &["fly", "--gains", "none.toml"], &["none.toml", "cannot be read"]),
+        (1, &["fly", "--fault", "5:tea-spilled"], &["tea-spilled"]),
+        (1, &["fly", "--param", "explore=1"], &["explore=1", "GROUP.NAME=VALUE"]),
+        (1, &["fly", "--param", "steady.nonsense=1"], &["did not succeed"]),
     ] {
         let output = steady(f, &elf, args);
         let err = String::from_utf8_lossy(&output.stderr).into_owned();
-        assert_eq!(output.status.code(), Some(1), "{args:?} {err}");
+        assert_eq!(output.status.code(), Some(code), "{args:?} {err}");
         assert!(words.iter().all(|w| err.contains(w)), "{args:?}: {err}");
     }
     assert_eq!(steady(f, &elf, &["fly", "--explore=1,2"]).status.code(), Some(2));

@@ -9,11 +9,11 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-use fake::{FakeDrone, FakeTeacher};
+use fake::{FakeDrone, FakeLearner};
 use serde_json::{Value, json};
-use steady::cycle::compare::{Comparison, compare};
-use steady::cycle::journal::Origin;
-use steady::cycle::{Loop, Settings, Teacher};
+use steady::closed_loop::compare::{Comparison, compare};
+use steady::closed_loop::journal::Origin;
+use steady::closed_loop::{ClosedLoop, Learner, Settings};
 use steady::report::data::Data;
 use steady::report::page;
 use steady_test_support::program;
@@ -38,16 +38,16 @@ fn origin(folder: &Path) -> Origin {
 }
 
 fn comparison(folder: &Path) {
-    let teachers = |settings: &Settings| -> Box<dyn Teacher> {
-        Box::new(FakeTeacher::new(if settings.transfer_only { &[1.2, 0.7] } else { &[1.2, 1.4] }))
+    let teachers = |settings: &Settings| -> Box<dyn Learner> {
+        Box::new(FakeLearner::new(if settings.transfer_only { &[1.2, 0.7] } else { &[1.2, 1.4] }))
     };
     let wanted = Comparison::new(settings(), 3, 2, origin(folder));
     compare(folder, wanted, false, &FakeDrone::default(), &teachers, 2).unwrap();
 }
 
 fn single(folder: &Path) {
-    let (drone, teacher) = (FakeDrone::default(), FakeTeacher::new(&[1.2, 7.0, 1.4]));
-    Loop::open(folder, settings(), origin(folder), false, &drone, &teacher).unwrap().run().unwrap();
+    let (drone, teacher) = (FakeDrone::default(), FakeLearner::new(&[1.2, 7.0, 1.4]));
+    ClosedLoop::open(folder, settings(), origin(folder), false, &drone, &teacher).unwrap().run().unwrap();
 }
 
 fn shown(folder: &Path) -> Value {

@@ -104,6 +104,9 @@ impl World {
     /// # Errors
     /// If there is no such world or file, or it is not valid.
     pub fn load(name_or_path: &str) -> Result<Self, WorldError> {
+        if let Some(seed) = name_or_path.strip_prefix("sample-").and_then(|n| n.parse().ok()) {
+            return Ok(Self::sample(seed));
+        }
         let path = Path::new(name_or_path);
         let is_path = name_or_path.contains(['/', '\\']) || path.extension().is_some_and(|e| e == "toml");
         if !is_path && (Self::names().any(|name| name == name_or_path) || !path.is_file()) {

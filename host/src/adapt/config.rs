@@ -2,13 +2,14 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::closed_loop::TrustRegion;
 use crate::train::config::changed;
 
 /// How flights become better gains.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Config {
-    /// Whether new skills are discovered; without it the simulator's are transferred alone.
+    /// Whether new skills are discovered; without, the simulator's are transferred alone.
     pub discovery: bool,
     /// Width of the hidden layers of the new φ and μ.
     pub hidden: i64,
@@ -16,36 +17,31 @@ pub struct Config {
     pub features: i64,
     /// Transitions of a gradient step.
     pub batch: usize,
-    /// Gradient steps of a round.
+    /// Gradient steps of an adaptation.
     pub updates: usize,
     /// Learning rate.
     pub rate: f64,
     /// Standard deviation of the noise on s′ in L_disc, relative to s′ itself.
     pub smoothing: f64,
-    /// How much the error of the returns counts in the new φ's loss; the paper's method has 0.
-    pub shaping: f64,
     /// λ at the start; it grows while a correlation with the simulator's skills is above `correlation`.
     pub lambda: f64,
     /// Largest normalised correlation between a new skill and one of the simulator's.
     pub correlation: f64,
-    /// What a round's flights count for in the next round.
+    /// Weight of an iteration's flights in the next iteration.
     pub memory: f64,
-    /// Transitions that must follow one for its return to count.
-    pub lookahead: usize,
-    /// λ of the λ-returns that the weights are fitted to.
-    pub lambda_return: f64,
     /// Ridges of the least squares to choose from, relative to the features' mean square.
     pub ridges: Vec<f64>,
-    /// Samples of the bootstrap over pieces of flights; the step must be good in their mean.
+    /// Samples of the bootstrap over pieces of flights; a step is chosen by their mean.
     pub bootstrap: usize,
-    /// Largest change of a gain in a round, as a logarithm.
+    /// Largest change of a gain's logarithm ([`TrustRegion::step`]).
     pub step: f32,
-    /// The same for the attitude and rate loops, whose limits lie beyond what transitions of 50 ms show.
+    /// The same for the attitude and rate loops ([`TrustRegion::fast_step`]).
     pub fast_step: f32,
-    /// τ_π, the price of KL(π‖π_present) of a flight in units of its reward.
+    /// τ_π, the penalty on KL(π‖π_present) of a flight, in units of its reward.
     pub tau: f64,
-    /// Price of a gain's squared change where it does not change the policy at all.
-    pub still: f64,
+    /// Penalty on the squared change of the gains' logarithms.
+    #[serde(alias = "still")]
+    pub l2_penalty: f64,
 }
 
 impl Default for Config {
@@ -58,18 +54,15 @@ impl Default for Config {
             updates: 60,
             rate: 1e-3,
             smoothing: 1.0,
-            shaping: 0.0,
             lambda: 0.01,
             correlation: 0.05,
             memory: 0.9,
-            lookahead: 20,
-            lambda_return: 0.9,
             ridges: vec![1e-6, 1e-5, 1e-4, 1e-3, 1e-2, 1e-1],
             bootstrap: 8,
             step: 0.3,
             fast_step: 0.05,
             tau: 0.1,
-            still: 20.0,
+            l2_penalty: 20.0,
         }
     }
 }
@@ -81,19 +74,32 @@ impl Config {
     /// If there is no such key (the nearest is suggested), or a value does not fit.
     pub fn with(changes: &[String]) -> anyhow::Result<Self> {
         let table = toml::Table::try_from(Self::default())?;
-        let config: Self = changed(table, changes)?.try_into()?;
+        // `still` is the name that `l2_penalty` had in older loops.
+        let changes: Vec<String> = changes
+            .iter()
+            .map(|c| c.strip_prefix("still=").map_or_else(|| c.clone(), |value| format!("l2_penalty={value}")))
+            .collect();
+        let config: Self = changed(table, &changes)?.try_into()?;
         anyhow::ensure!(config.updates > 0 && config.batch > 0, "`updates` and `batch` must be at least 1");
         anyhow::ensure!(
             config.hidden > 0 && config.features > 0,
             "`hidden` and `features` must be at least 1"
         );
         anyhow::ensure!(!config.ridges.is_empty(), "`ridges` must not be empty");
-        anyhow::ensure!((0.0..=1.0).contains(&config.lambda_return), "`lambda_return` must lie in [0, 1]");
         anyhow::ensure!((0.0..=1.0).contains(&config.memory), "`memory` must lie in [0, 1]");
         for (name, step) in [("step", config.step), ("fast_step", config.fast_step)] {
             anyhow::ensure!(step > 0.0 && step <= 1.0, "`{name}` must lie in (0, 1]");
         }
-        anyhow::ensure!(config.tau >= 0.0 && config.still >= 0.0, "`tau` and `still` must not be negative");
+        anyhow::ensure!(
+            config.tau >= 0.0 && config.l2_penalty >= 0.0,
+            "`tau` and `l2_penalty` must not be negative"
+        );
         Ok(config)
+    }
+
+    /// The trust region with a scale.
+    #[must_use]
+    pub fn trust_region(&self, scale: f32) -> TrustRegion {
+        TrustRegion { step: self.step, fast_step: self.fast_step, scale }
     }
 }

@@ -14,8 +14,8 @@ use crate::train::spectral::{ACTION_LEN, OUTCOME, Skills, affine, spectral_loss}
 use super::config::Config;
 use super::dynamics::{STATE_LEN, place};
 
-/// The price of correlations goes no higher.
-const LAMBDA_MOST: f64 = 1e3;
+/// λ grows to at most this many times its first value.
+const MAX_LAMBDA_FACTOR: f64 = 1e3;
 
 /// New skills.
 #[derive(Debug)]
@@ -27,8 +27,6 @@ pub struct Discovery {
     pub linear: Trainable,
     /// The new μ(s′).
     pub mu: Mlp,
-    /// Weights of the normalised returns in [φ°, φ, 1], for the critic's part of φ's loss.
-    pub head: Trainable,
     /// Statistics of the flights' observations and actions.
     observations: Normaliser,
     actions: Normaliser,
@@ -50,14 +48,12 @@ pub struct Data {
     pub a: Tensor,
     /// s′.
     pub s2: Tensor,
-    /// Normalised returns, a column.
-    pub value: Tensor,
     /// φ°(s, a).
     pub old_phi: Tensor,
 }
 
 /// How discovery went.
-#[derive(Clone, Copy, Debug, Default, PartialEq, serde::Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, serde::Serialize, serde::Deserialize)]
 pub struct Found {
     /// L_disc of the last batch.
     pub loss: f64,
@@ -86,7 +82,6 @@ impl Discovery {
             phi: Mlp::new(rng, OBSERVATION_LEN as i64, config.hidden, u, scale),
             linear: Trainable::new(&[linear * scale]),
             mu: Mlp::new(rng, OUTCOME.len() as i64, config.hidden, features, scale),
-            head: Trainable::new(&[Tensor::zeros([width + features + 1, 1], cpu)]),
             observations: Normaliser::new(OBSERVATION_LEN as i64),
             actions: Normaliser::new(ACTION_LEN),
             project: Tensor::zeros([width, features], cpu),
@@ -114,8 +109,8 @@ impl Discovery {
         self.psi(s, a) - old_phi.matmul(&self.project)
     }
 
-    /// The statistics of inputs that the new skills are trained on.
-    pub fn look_at(&mut self, s: &Tensor, a: &Tensor) {
+    /// Sets the normalisation to the statistics of these inputs.
+    pub fn normalise_to(&mut self, s: &Tensor, a: &Tensor) {
         self.observations = Normaliser::new(OBSERVATION_LEN as i64);
         self.actions = Normaliser::new(ACTION_LEN);
         self.observations.update(s);
@@ -126,16 +121,6 @@ impl Discovery {
         let seen = self.observations.apply(s2).index_select(1, &Tensor::from_slice(&OUTCOME));
         let noise = crate::train::nets::normal(rng, &seen.size()) * smoothing;
         self.mu.forward(&(seen + noise))
-    }
-
-    /// L_disc of rows, with the projection.
-    pub fn loss(&self, old: &Skills, data: &Data, rng: &mut Rng, smoothing: f64) -> f64 {
-        no_grad(|| {
-            let phi = Tensor::cat(&[&data.old_phi, &self.features(&data.s, &data.a, &data.old_phi)], 1);
-            let mu =
-                Tensor::cat(&[old.outcome(&data.s2, rng, smoothing), self.mu(&data.s2, rng, smoothing)], 1);
-            spectral_loss(&phi, &mu).double_value(&[])
-        })
     }
 
     /// Learns from flights.
@@ -157,24 +142,16 @@ impl Discovery {
             found.loss = disc.double_value(&[]);
             let correlations = correlations(&old_phi, &psi);
             if update % 5 == 0 {
-                // The price rises while the constraint is broken and falls slowly while it is kept. The
-                // largest of many is above what chance alone gives a batch.
+                // λ rises while the constraint is broken and falls slowly while it is kept. The largest of
+                // many correlations of a batch is above 0 by chance alone.
                 let chance = 3.0 / (batch as f64).sqrt();
                 let broken = largest(&correlations) > config.correlation + chance;
                 self.lambda = (self.lambda * if broken { 1.2 } else { 0.95 })
-                    .clamp(config.lambda, LAMBDA_MOST * config.lambda);
+                    .clamp(config.lambda, MAX_LAMBDA_FACTOR * config.lambda);
             }
             self.trace.push([found.loss, self.lambda]);
-            let mut loss = disc + correlations.abs().sum(Kind::Float) * (self.lambda / self.features as f64);
-            let mut trained = vec![&mut self.phi.trainable, &mut self.linear, &mut self.mu.trainable];
-            if config.shaping > 0.0 {
-                let w = &self.head.leaves()[0];
-                let width = old_phi.size()[1] + self.features;
-                let value = Tensor::cat(&[&old_phi, &psi], 1).matmul(&w.narrow(0, 0, width)) + w.get(width);
-                let error = (value - pick(&data.value)).square().mean(Kind::Float);
-                loss += error * config.shaping;
-                trained.push(&mut self.head);
-            }
+            let loss = disc + correlations.abs().sum(Kind::Float) * (self.lambda / self.features as f64);
+            let mut trained = [&mut self.phi.trainable, &mut self.linear, &mut self.mu.trainable];
             minimise(&loss, &mut trained, config.rate);
         }
         no_grad(|| {

@@ -1,30 +1,33 @@
-//! What skills say of the next state: E[s′ | s, a] = s + Mᵀ[ū(s), a, path].
+//! What skills predict of the next state: E[s′ | s, a] = s + Mᵀ[ū(s), a, path].
 //!
 //! The skills factor the transition probabilities, P(s′ | s, a) = φ̄(s, a)ᵀ μ̄(s′) with φ̄ = ū(s) ⊗ (1, a), so the
 //! expectation of anything in s′ is linear in φ̄. Of the products with a only a itself is used: the rest is more
 //! than a few flights can tell. M is found in closed form, with a ridge that is chosen for each value of s′
 //! by predicting pieces of flights that were not fitted.
 
-use steady_common::observation::OBSERVATION_LEN;
+use steady_common::observation::{OBSERVATION_LEN, layout};
 use steady_common::{Quat, Vec3};
 use steady_sim::Rng;
 use tch::{Device, Kind, Tensor, no_grad};
 
-use super::flights::{Cuttings, PATH_LEN};
+use super::flights::{PATH_LEN, TransitionBatch};
 
 /// Values of a state: position, attitude, velocity, rates, the last action and the law's integrals. The rest of
 /// the observation follows from them (the quaternion, the motors) or is gone within a transition (the
 /// differences).
 pub const STATE_LEN: usize = 25;
-/// The first of them that the drone's body has: position, attitude, velocity and rates.
+/// Position, attitude, velocity and rates: the first values of a state.
 pub const BODY_LEN: usize = 12;
+/// Where these stand in the observation.
+const STATE: [std::ops::Range<usize>; 2] =
+    [layout::POSITION, layout::EULER.start..layout::INTEGRAL_RATE.end];
 /// The path at s and at s′, products of the first in pairs, and 1.
 pub const PATH_COLUMNS: i64 = (2 * PATH_LEN + PATH_LEN * (PATH_LEN + 1) / 2 + 1) as i64;
 
 /// Pieces of flights for cross-validation and the bootstrap.
 const BLOCKS: usize = 24;
 /// Transitions of a piece at least: one second.
-const BLOCK_LEAST: usize = 20;
+const MIN_BLOCK: usize = 20;
 /// Parts of the cross-validation.
 const FOLDS: usize = 4;
 /// Flights that stay in the air are those of a stable loop: no mode of the dynamics grows, and the slowest
@@ -38,7 +41,14 @@ const DOUBLE: (Kind, Device) = (Kind::Double, Device::Cpu);
 /// Where a value of the state stands in the observation.
 #[must_use]
 pub const fn place(value: usize) -> usize {
-    if value < 3 { value } else { value + 4 }
+    let [position, rest] = STATE;
+    if value < position.end { value } else { value - position.end + rest.start }
+}
+
+/// Where a value of the observation stands in the state.
+pub(super) const fn state_index(place: usize) -> usize {
+    let [position, rest] = STATE;
+    if place < position.end { place } else { place - rest.start + position.end }
 }
 
 /// An observation with one value of its state changed.
@@ -46,19 +56,17 @@ pub const fn place(value: usize) -> usize {
 pub fn changed(observation: &[f32; OBSERVATION_LEN], value: usize, by: f32) -> [f32; OBSERVATION_LEN] {
     let mut o = *observation;
     o[place(value)] += by;
-    if (3..6).contains(&value) {
-        let q = Quat::from_euler(Vec3::new(o[7], o[8], o[9]));
-        o[3..7].copy_from_slice(&[q.w, q.x, q.y, q.z]);
+    if layout::EULER.contains(&place(value)) {
+        let [roll, pitch, yaw] = std::array::from_fn(|i| o[layout::EULER.start + i]);
+        let q = Quat::from_euler(Vec3::new(roll, pitch, yaw));
+        o[layout::QUATERNION].copy_from_slice(&[q.w, q.x, q.y, q.z]);
     }
     o
 }
 
-/// All skills.
+/// Skills as the dynamics use them.
 pub trait Features {
-    /// φ̄(s, a) of rows of s and a.
-    fn features(&self, s: &Tensor, a: &Tensor) -> Tensor;
-
-    /// ū(s), the part of φ̄ = ū(s) ⊗ (1, a) that does not look at the action.
+    /// ū(s), the part of φ̄ = ū(s) ⊗ (1, a) that does not depend on the action.
     fn of_state(&self, s: &Tensor) -> Tensor;
 }
 
@@ -95,12 +103,11 @@ struct Block {
 
 impl Regression {
     /// Of transitions, with a weight for each flight.
-    pub fn new(features: &impl Features, cuttings: &Cuttings, weights: &[f64]) -> Self {
-        let t = &cuttings.collection.transitions;
+    pub fn new(features: &impl Features, t: &TransitionBatch, weights: &[f64]) -> Self {
         no_grad(|| {
             let s = rows(t.iter().map(|t| t.from));
             let a = rows(t.iter().map(|t| t.offset));
-            let path = Tensor::from_slice(&cuttings.path.iter().flat_map(path_columns).collect::<Vec<f32>>());
+            let path = Tensor::from_slice(&t.iter().flat_map(|t| path_columns(&t.path)).collect::<Vec<f32>>());
             let x = Tensor::cat(&[features.of_state(&s), a, path.view([-1, PATH_COLUMNS])], 1);
             let x = x.to_kind(Kind::Double);
             let y: Vec<f64> = t
@@ -111,16 +118,16 @@ impl Regression {
                 })
                 .collect();
             let y = Tensor::from_slice(&y).view([-1, STATE_LEN as i64]);
-            let length = (t.len() / BLOCKS).max(BLOCK_LEAST);
+            let length = (t.len() / BLOCKS).max(MIN_BLOCK);
             let mut blocks = Vec::new();
             let mut first = 0;
             while first < t.len() {
-                let flight = cuttings.collection.episodes[first];
-                let same = (first..t.len()).take_while(|i| cuttings.collection.episodes[*i] == flight);
+                let flight = t[first].flight;
+                let same = (first..t.len()).take_while(|i| t[*i].flight == flight);
                 let count = same.take(length).count().max(1);
                 let (at, n) = (first as i64, count as i64);
                 let (bx, by) = (x.narrow(0, at, n), y.narrow(0, at, n));
-                let weight = weights.get(flight as usize).copied().unwrap_or(1.0);
+                let weight = weights.get(flight).copied().unwrap_or(1.0);
                 let (xx, xy) = (bx.tr().matmul(&bx), bx.tr().matmul(&by));
                 blocks.push(Block { first: at, count: n, weight, xx, xy });
                 first += count;
@@ -280,7 +287,7 @@ impl Slopes {
     }
 }
 
-/// A matrix with the eigenvalues beyond [`SLOWEST`] drawn back to it.
+/// A matrix whose eigenvalues beyond [`SLOWEST`] are scaled back to it.
 fn stable(a: &Tensor) -> Tensor {
     let (values, vectors) = a.linalg_eig();
     let size = values.abs();

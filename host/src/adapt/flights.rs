@@ -1,20 +1,20 @@
-//! Flights as learning sees them: log records, cut into transitions of the training's length.
+//! Logged flights, windowed into transitions of the training's length.
 
 use steady_common::law::{self, Memory, Vehicle};
-use steady_common::observation::{OBSERVATION_LEN, RewardWeights, observe, reward};
+use steady_common::observation::{OBSERVATION_LEN, observe};
 use steady_common::transition::Transition as Record;
 use steady_common::{Action, Gains, Quat, Reference, State, Vec3};
 
-use crate::train::env::{Collection, Jacobian, TrainingTask, Transition};
+use crate::train::env::{Jacobian, TrainingTask};
 
-/// No value of a flight is larger, whatever its unit.
-const MOST_PLAUSIBLE: f32 = 1e4;
+/// Values beyond this are implausible, whatever their unit.
+const MAX_PLAUSIBLE: f32 = 1e4;
 /// Faster turns of the reference are jumps, rad/s.
-const MOST_REFERENCE_RATE: f32 = 20.0;
+const MAX_REFERENCE_RATE: f32 = 20.0;
 
 /// One control step: what the law was given, and what the motors were asked for.
 #[derive(Clone, Copy, Debug)]
-pub struct Step {
+pub struct ControlStep {
     /// The estimate.
     pub state: State,
     /// The reference.
@@ -31,33 +31,25 @@ pub struct Step {
     pub reference_rates: Vec3,
 }
 
-/// Steps without a gap between them.
+/// Control steps without a gap between them.
 #[derive(Clone, Debug, Default)]
-pub struct Flight {
+pub struct FlightData {
     /// In order.
-    pub steps: Vec<Step>,
-    /// True when it ended in a crash.
-    pub crashed: bool,
-    /// Number of the round that flew it.
-    pub round: usize,
+    pub steps: Vec<ControlStep>,
+    /// Number of the iteration that flew it: later ones have newer gains.
+    pub iteration: usize,
 }
 
-impl Flight {
-    /// Sum of the rewards of all steps.
+impl FlightData {
+    /// Consecutive flying records of the differentiable law; where another controller flew, or a record is
+    /// missing, another flight begins. Those shorter than `min_steps` are left out.
     #[must_use]
-    pub fn reward(&self, weights: &RewardWeights) -> f64 {
-        self.steps.iter().map(|s| f64::from(reward(weights, &s.state, &s.reference, &s.applied))).sum()
-    }
-
-    /// Consecutive flying records of the differentiable law; where something else flew, or a record is
-    /// missing, another flight begins. Pieces shorter than `least` steps are left out.
-    #[must_use]
-    pub fn from_records(records: &[Record], least: usize) -> Vec<Self> {
+    pub fn from_records(records: &[Record], min_steps: usize) -> Vec<Self> {
         let mut flights = Vec::new();
-        let mut steps: Vec<Step> = Vec::new();
+        let mut steps: Vec<ControlStep> = Vec::new();
         for pair in records.windows(2) {
             let [previous, record] = pair else { continue };
-            let step = record.is_law_flight().then(|| Step::from_record(record, previous)).flatten();
+            let step = record.is_law_flight().then(|| ControlStep::from_record(record, previous)).flatten();
             match step {
                 Some(step) => steps.push(step),
                 None => flights.push(std::mem::take(&mut steps)),
@@ -66,13 +58,13 @@ impl Flight {
         flights.push(steps);
         flights
             .into_iter()
-            .filter(|steps| steps.len() >= least.max(1))
+            .filter(|steps| steps.len() >= min_steps.max(1))
             .map(|steps| Self { steps, ..Self::default() })
             .collect()
     }
 }
 
-impl Step {
+impl ControlStep {
     fn from_record(record: &Record, previous: &Record) -> Option<Self> {
         if !record.follows(previous) {
             return None;
@@ -90,15 +82,15 @@ impl Step {
         step.is_plausible().then_some(step)
     }
 
-    /// False for what no flight has: numbers that are none, or far beyond a room and a drone. Least squares would
-    /// make nonsense of one such step, or fail.
+    /// False when a value is non-finite or far beyond a room and a drone: least squares would fail, or follow
+    /// it alone.
     #[must_use]
     pub fn is_plausible(&self) -> bool {
         let seen = self.observation().into_iter().chain(self.path());
-        // Written so that what is no number is not plausible.
+        // A NaN compares false.
         self.dt_s > 0.0
             && self.dt_s < 1.0
-            && seen.chain(self.applied.into_array()).all(|v| v.abs() < MOST_PLAUSIBLE)
+            && seen.chain(self.applied.into_array()).all(|v| v.abs() < MAX_PLAUSIBLE)
     }
 
     fn path(&self) -> [f32; PATH_LEN] {
@@ -106,7 +98,7 @@ impl Step {
         [v.x, v.y, v.z, a.x, a.y, a.z, self.reference.position.z]
     }
 
-    /// The step relative to a drone that follows the reference exactly: skills learned in hovering then see
+    /// The observation relative to a drone that follows the reference exactly: skills learned in hover then see
     /// a path as hovering along it, and not every curve as a disturbance.
     fn observation(&self) -> [f32; OBSERVATION_LEN] {
         let state = State {
@@ -118,87 +110,83 @@ impl Step {
     }
 }
 
-/// Transitions of flights, and how the reference moves at them.
-#[derive(Clone, Debug, Default)]
-pub struct Cuttings {
-    /// The transitions.
-    pub collection: Collection,
-    /// The path at s of each, and at its s′.
-    pub path: Vec<[[f32; PATH_LEN]; 2]>,
-    /// The first control step of each.
-    pub starts: Vec<Step>,
-}
-
 /// Values that tell how the reference moves: velocity, acceleration and height.
 pub const PATH_LEN: usize = 7;
 
-/// How flights are cut: in the training's units, so that values mean the same.
+/// A transition of a flight.
 #[derive(Clone, Copy, Debug)]
-pub struct Cut {
-    /// Length of a transition, s.
-    pub window_s: f32,
-    /// Discount γ of one step of the training.
-    pub gamma: f32,
-    /// Length of such a step, s.
-    pub step_s: f32,
-    /// Mass and integral limits that the law flew with.
-    pub vehicle: Vehicle,
-    /// Weights of the reward.
-    pub weights: RewardWeights,
+pub struct FlightTransition {
+    /// s.
+    pub from: [f32; OBSERVATION_LEN],
+    /// s′.
+    pub to: [f32; OBSERVATION_LEN],
+    /// a: the mean action relative to the law's.
+    pub offset: [f32; 4],
+    /// Mean derivative of the law by the gains.
+    pub jacobian: Jacobian,
+    /// How the reference moves at s and at s′.
+    pub path: [[f32; PATH_LEN]; 2],
+    /// The first control step.
+    pub start: ControlStep,
+    /// Number of its flight.
+    pub flight: usize,
 }
 
-impl Cut {
+/// Transitions of flights, in the order of time and then of flights.
+pub type TransitionBatch = Vec<FlightTransition>;
+
+/// How flights are windowed into transitions: in the training's units, so that values mean the same.
+#[derive(Clone, Copy, Debug)]
+pub struct Windowing {
+    /// Length of a transition, s.
+    pub window_s: f32,
+    /// Mass and integral limits that the law flew with.
+    pub vehicle: Vehicle,
+}
+
+impl Windowing {
     /// As a training's task has it.
     #[must_use]
     pub fn of(task: &TrainingTask) -> Self {
-        Self {
-            window_s: task.hold as f32 * task.dt_s(),
-            gamma: task.gamma,
-            step_s: task.dt_s(),
-            vehicle: task.vehicle,
-            weights: RewardWeights::PAPER,
-        }
+        Self { window_s: task.hold as f32 * task.dt_s(), vehicle: task.vehicle }
     }
 
     /// Control steps of a transition.
     #[must_use]
-    pub fn steps_per_transition(&self, flights: &[Flight]) -> usize {
+    pub fn steps_per_transition(&self, flights: &[FlightData]) -> usize {
         let first = flights.iter().find_map(|f| f.steps.first());
-        first.map_or(1, |first| ((self.window_s / first.dt_s).round() as usize).max(1))
+        first.map_or(1, |first| self.length(first))
+    }
+
+    fn length(&self, first: &ControlStep) -> usize {
+        ((self.window_s / first.dt_s).round() as usize).max(1)
     }
 
     /// Transitions of flights, with actions relative to the law with `gains`: what was done beside what
-    /// this policy would have done in the same states, whoever flew.
+    /// this policy would have done in the same states, whatever gains flew.
     #[must_use]
-    pub fn cut(&self, flights: &[Flight], gains: &Gains) -> Cuttings {
-        let mut cuttings = Cuttings::default();
-        let Cuttings { collection, path, starts } = &mut cuttings;
-        for (index, flight) in (0..).zip(flights) {
+    pub fn transitions(&self, flights: &[FlightData], gains: &Gains) -> TransitionBatch {
+        let mut batch = TransitionBatch::new();
+        for (number, flight) in flights.iter().enumerate() {
             let Some(first) = flight.steps.first() else { continue };
-            let length = ((self.window_s / first.dt_s).round() as usize).max(1);
+            let length = self.length(first);
             let begin = noise_change(&flight.steps, length);
-            let windows: Vec<&[Step]> = flight.steps[begin..].chunks_exact(length).collect();
-            for (i, window) in windows.iter().enumerate() {
-                let next = windows.get(i + 1).and_then(|w| w.first());
-                // The last window has no successor, but a crash needs none.
-                if next.is_none() && !flight.crashed {
-                    break;
-                }
-                let (transition, jacobian) = self.transition(window, next, gains);
-                collection.transitions.push(transition);
-                collection.jacobians.push(jacobian);
-                collection.episodes.push(index);
-                path.push([window[0].path(), next.unwrap_or(&window[0]).path()]);
-                starts.push(window[0]);
+            let windows: Vec<&[ControlStep]> = flight.steps[begin..].chunks_exact(length).collect();
+            for pair in windows.windows(2) {
+                batch.push(self.transition(pair[0], &pair[1][0], gains, number));
             }
         }
-        cuttings
+        batch
     }
 
-    fn transition(&self, window: &[Step], next: Option<&Step>, gains: &Gains) -> (Transition, Jacobian) {
-        let mut jacobian = Jacobian::default();
-        let mut offset = [0.0; 4];
-        let (mut sum, mut discount, mut r) = (0.0, 1.0, 0.0);
+    fn transition(
+        &self,
+        window: &[ControlStep],
+        next: &ControlStep,
+        gains: &Gains,
+        flight: usize,
+    ) -> FlightTransition {
+        let (mut jacobian, mut offset) = (Jacobian::default(), [0.0; 4]);
         let part = 1.0 / window.len() as f32;
         for step in window {
             let (action, slope) =
@@ -209,20 +197,16 @@ impl Cut {
             for ((o, a), b) in offset.iter_mut().zip(step.applied.into_array()).zip(action.into_array()) {
                 *o += part * (a - b);
             }
-            // As many units of reward and discount as the training's steps in this time.
-            let units = step.dt_s / self.step_s;
-            r = reward(&self.weights, &step.state, &step.reference, &step.applied);
-            sum += discount * units * r;
-            discount *= self.gamma.powf(units);
         }
-        let from = window[0].observation();
-        let to = next.map_or(from, Step::observation);
-        if next.is_none() {
-            // A crash: the rest of time counts as its moment.
-            sum += discount * r / (1.0 - self.gamma);
-            discount = 0.0;
+        FlightTransition {
+            from: window[0].observation(),
+            to: next.observation(),
+            offset,
+            jacobian,
+            path: [window[0].path(), next.path()],
+            start: window[0],
+            flight,
         }
-        (Transition { from, offset, reward: sum, to, discount }, jacobian)
     }
 }
 
@@ -239,11 +223,11 @@ fn reference_rates(before: &Reference, now: &Reference, dt_s: f32) -> Vec3 {
     let turn = reference_attitude(before).conjugate() * reference_attitude(now);
     let rates = Vec3::new(turn.x, turn.y, turn.z) * (2.0 / dt_s);
     // A reference that jumps does not turn the drone.
-    if rates.norm() < MOST_REFERENCE_RATE { rates } else { Vec3::ZERO }
+    if rates.norm() < MAX_REFERENCE_RATE { rates } else { Vec3::ZERO }
 }
 
-/// Where the first held noise begins: the transitions must not straddle two draws.
-fn noise_change(steps: &[Step], length: usize) -> usize {
+/// Where the first held noise begins: transitions must not straddle two draws.
+fn noise_change(steps: &[ControlStep], length: usize) -> usize {
     // What the law did not ask for; the law's action itself is smooth from step to step.
     let jump = |i: usize| {
         let (a, b) = (steps[i].applied.into_array(), steps[i - 1].applied.into_array());

@@ -1,4 +1,4 @@
-//! Policy improvement: the best change of the gains within its bounds, by flights flown again in thought.
+//! Policy improvement: the best change of the gains within the trust region, by rollouts.
 
 use steady_common::Gains;
 use steady_common::gains::{GAIN_COUNT, GAINS};
@@ -8,31 +8,29 @@ use crate::train::oracle::{Theta, clamp};
 
 use super::config::Config;
 use super::dynamics::Linear;
-use super::rollout::{Delta, Flown};
+use super::rollout::{Delta, Rollout};
+use crate::closed_loop::TrustRegion;
 
 /// Steps of the search.
-const ITERATIONS: usize = 80;
+const SEARCH_STEPS: usize = 80;
 /// First length of such a step, as part of the largest change.
-const FIRST: f64 = 0.15;
-/// Gains from this one on are those of the fast loops.
-const FAST: usize = 12;
+const FIRST_LENGTH: f64 = 0.15;
 
-/// What a step does.
+/// A step of the gains, and what the model predicts of it.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Step {
+pub struct GainStep {
     /// The new θ.
     pub theta: Theta,
-    /// Reward of a flight with the present gains, as the model has it, without the constant.
+    /// Predicted reward of a flight with the present gains, without the constant.
     pub present: f64,
-    /// How much more it believes the new gains bring, and the standard deviation of that over
-    /// bootstrap samples.
-    pub gain: f64,
-    /// See above.
-    pub spread: f64,
-    /// ∂R/∂θ at the present gains, and its standard deviation.
+    /// Predicted reward change.
+    pub change: f64,
+    /// Standard deviation of it over bootstrap samples.
+    pub change_std: f64,
+    /// ∂R/∂θ at the present gains.
     pub gradient: Delta,
-    /// See above.
-    pub gradient_spread: Delta,
+    /// Standard deviation of it over bootstrap samples.
+    pub gradient_std: Delta,
     /// KL divergence from the present policy, per transition.
     pub divergence: f64,
 }
@@ -53,20 +51,19 @@ pub fn fisher(jacobians: &[&Jacobian], gains: &Gains, std: &[f32; 4]) -> Vec<Del
     sum
 }
 
-/// The step that brings most in the mean of all dynamics (the first is the best fit, the others are bootstrap
-/// samples of it), less its price.
+/// The step with the highest mean reward over all dynamics (the first is the best fit, the others are bootstrap
+/// samples of it), less the penalties.
 #[must_use]
 pub fn improve(
     theta: &Theta,
-    flown: &Flown,
+    rollout: &Rollout,
     dynamics: &[Linear],
     fisher: &[Delta],
     transitions_per_flight: f64,
-    scale: f32,
+    region: &TrustRegion,
     config: &Config,
-) -> Step {
-    let bounds: Delta =
-        std::array::from_fn(|i| f64::from(scale * if i < FAST { config.step } else { config.fast_step }));
+) -> GainStep {
+    let bounds = region.bounds();
     let inside = |delta: &Delta| -> Delta {
         std::array::from_fn(|i| {
             let (low, high) =
@@ -80,13 +77,13 @@ pub fn improve(
         let slope: Delta = std::array::from_fn(|i| dot(&fisher[i], delta));
         (0.5 * dot(&slope, delta), slope)
     };
-    // A step that loses the drone by any of the dynamics is none.
+    // No step whose rollout diverges with any of the dynamics.
     let objective = |delta: &Delta| -> Option<(f64, Delta)> {
-        let (mut value, mut slope) = mean(flown, dynamics, delta)?;
+        let (mut value, mut slope) = mean(rollout, dynamics, delta)?;
         let (kl, kl_slope) = divergence(delta);
-        value -= price * kl + config.still * dot(delta, delta);
+        value -= price * kl + config.l2_penalty * dot(delta, delta);
         for i in 0..GAIN_COUNT {
-            slope[i] -= price * kl_slope[i] + 2.0 * config.still * delta[i];
+            slope[i] -= price * kl_slope[i] + 2.0 * config.l2_penalty * delta[i];
         }
         Some((value, slope))
     };
@@ -94,7 +91,7 @@ pub fn improve(
     let (mut delta, mut first, mut second) = (none, none, none);
     let mut best = (f64::NEG_INFINITY, delta);
     let mut part = 1.0;
-    for iteration in 0..ITERATIONS {
+    for step in 0..SEARCH_STEPS {
         let Some((value, slope)) = objective(&delta) else {
             // Back to the best, and more carefully.
             (delta, first, second) = (best.1, none, none);
@@ -104,7 +101,7 @@ pub fn improve(
         if value > best.0 {
             best = (value, delta);
         }
-        let length = part * FIRST * (1.0 - iteration as f64 / ITERATIONS as f64);
+        let length = part * FIRST_LENGTH * (1.0 - step as f64 / SEARCH_STEPS as f64);
         for i in 0..GAIN_COUNT {
             first[i] += 0.2 * (slope[i] - first[i]);
             second[i] += 0.1 * (slope[i] * slope[i] - second[i]);
@@ -113,30 +110,30 @@ pub fn improve(
         delta = inside(&delta);
     }
     let delta = best.1;
-    let of = |delta: &Delta| dynamics.iter().filter_map(|d| flown.reward(d, delta)).collect::<Vec<_>>();
+    let of = |delta: &Delta| dynamics.iter().filter_map(|d| rollout.reward(d, delta)).collect::<Vec<_>>();
     let (before, after) = (of(&none), of(&delta));
-    let gains: Vec<f64> = after.iter().zip(&before).map(|(a, b)| a.0 - b.0).collect();
+    let changes: Vec<f64> = after.iter().zip(&before).map(|(a, b)| a.0 - b.0).collect();
     let gradients: Vec<Delta> = before.iter().map(|r| r.1).collect();
     let mut new = *theta;
     new.iter_mut().zip(delta).for_each(|(t, d)| *t += d as f32);
     clamp(&mut new);
-    Step {
+    GainStep {
         theta: new,
         present: before.first().map_or(0.0, |r| r.0),
-        gain: gains.iter().sum::<f64>() / gains.len().max(1) as f64,
-        spread: deviation(&gains),
+        change: changes.iter().sum::<f64>() / changes.len().max(1) as f64,
+        change_std: bootstrap_std(&changes),
         gradient: gradients.first().copied().unwrap_or(none),
-        gradient_spread: std::array::from_fn(|i| {
-            deviation(&gradients.iter().map(|g| g[i]).collect::<Vec<_>>())
+        gradient_std: std::array::from_fn(|i| {
+            bootstrap_std(&gradients.iter().map(|g| g[i]).collect::<Vec<_>>())
         }),
         divergence: divergence(&delta).0,
     }
 }
 
-fn mean(flown: &Flown, dynamics: &[Linear], delta: &Delta) -> Option<(f64, Delta)> {
+fn mean(rollout: &Rollout, dynamics: &[Linear], delta: &Delta) -> Option<(f64, Delta)> {
     let (mut value, mut slope) = (0.0, [0.0; GAIN_COUNT]);
     for d in dynamics {
-        let (v, s) = flown.reward(d, delta)?;
+        let (v, s) = rollout.reward(d, delta)?;
         value += v;
         slope.iter_mut().zip(s).for_each(|(to, s)| *to += s);
     }
@@ -145,7 +142,7 @@ fn mean(flown: &Flown, dynamics: &[Linear], delta: &Delta) -> Option<(f64, Delta
 }
 
 /// Standard deviation of the samples behind the first value.
-fn deviation(values: &[f64]) -> f64 {
+fn bootstrap_std(values: &[f64]) -> f64 {
     let samples = values.get(1..).unwrap_or_default();
     let n = samples.len().max(1) as f64;
     let mean = samples.iter().sum::<f64>() / n;

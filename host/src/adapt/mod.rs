@@ -1,10 +1,9 @@
-//! The real-world stage (the paper's sections IV-B and IV-C, Algorithm 2): from flights to better gains.
+//! The real-world stage (the paper's sections IV-B and IV-C): from logged flights to better gains.
 //!
-//! [`flights`] cuts log records into transitions ([`official`] those of the official firmware), [`discovery`] learns the skills that the simulator lacks,
-//! [`synthesis`] finds the value of the present policy over all skills, [`dynamics`] what they say of the next
-//! state, [`rollout`] what other gains would have made of the flights, [`improvement`] the best of them within
-//! bounds, [`worlds`] flies the result in simulated worlds that look like the data, [`adapter`] is the
-//! loop over rounds, and [`run`] the command.
+//! [`flights`] windows log records into transitions ([`official`] those of the official firmware), [`discovery`]
+//! learns the skills that the simulator lacks, [`dynamics`] predicts the next state with all skills, [`rollout`]
+//! predicts flights with other gains, [`improvement`] finds the best of those in the trust region, and [`worlds`]
+//! flies the result in simulated worlds that resemble the data. [`adapt`] puts it together.
 
 pub mod adapter;
 pub mod config;
@@ -13,8 +12,159 @@ pub mod dynamics;
 pub mod flights;
 pub mod improvement;
 pub mod official;
+pub mod report;
 pub mod rollout;
-pub mod run;
-pub mod simulated;
-pub mod synthesis;
 pub mod worlds;
+
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result, ensure};
+use steady_common::GainTable;
+use steady_sim::World;
+use steady_sim::flight::params;
+
+use crate::log::replay::replay;
+use crate::log::{self, Log};
+use crate::train::oracle::{gains_of, theta_of};
+use crate::train::run as training;
+use crate::train::trainer::Trainer;
+use crate::{files, gains_file};
+
+use adapter::Adapter;
+use config::Config;
+use flights::{FlightData, Windowing};
+pub use report::AdaptReport;
+use worlds::{ConsistentWorlds, prediction_error};
+
+/// Shorter pieces of flights are not used, s.
+const MIN_FLIGHT_S: f32 = 2.0;
+
+/// What to adapt from, and how.
+#[derive(Clone, Debug)]
+pub struct AdaptOptions {
+    /// Run folder of `steady train`.
+    pub run: PathBuf,
+    /// Logs of flights: files, or folders with logs in them.
+    pub logs: Vec<PathBuf>,
+    /// Use the simulator's skills alone, without discovery.
+    pub transfer_only: bool,
+    /// Changed settings, as `KEY=VALUE`.
+    pub changes: Vec<String>,
+    /// Scale of the trust region.
+    pub scale: f32,
+    /// Seed of everything random.
+    pub seed: u64,
+    /// Threads.
+    pub threads: usize,
+}
+
+/// A new table, and how it was found.
+#[derive(Clone, Debug)]
+pub struct Adaptation {
+    /// The table; the present one's gains when no step was accepted.
+    pub table: GainTable,
+    /// What was found.
+    pub report: AdaptReport,
+}
+
+impl Adaptation {
+    /// Writes the table and the report.
+    ///
+    /// # Errors
+    /// If the folder cannot be written.
+    pub fn save(&self, folder: &Path) -> Result<()> {
+        std::fs::create_dir_all(folder)
+            .with_context(|| format!("{}: cannot make the folder", folder.display()))?;
+        files::write(&folder.join("gains.toml"), gains_file::to_toml(&self.table).as_bytes())?;
+        files::write(&folder.join("gains.bin"), &self.table.encode())?;
+        files::write(&folder.join(report::NAME), &serde_json::to_vec_pretty(&self.report)?)
+    }
+}
+
+/// Adapts the gains that flew last to the logged flights.
+///
+/// # Errors
+/// When the run or a log cannot be read, a log does not replay, or there is nothing to learn from.
+pub fn adapt(options: &AdaptOptions) -> Result<Adaptation> {
+    let mut config = Config::with(&options.changes)?;
+    config.discovery &= !options.transfer_only;
+    let region = config.trust_region(options.scale);
+    let trainer = training::load(&options.run, options.threads)?;
+    let replayed = check_replay(&options.logs)?;
+    let iterations = iterations(&options.logs, &trainer)?;
+    let (present, newest) = iterations.last().context(
+        "there is nothing to learn from: no log has two seconds of flight with the differentiable law and known \
+         gains (`steady log info` shows what is in them)",
+    )?;
+    let present = *present;
+    let flight = newest.iter().max_by_key(|f| f.steps.len()).context("no flight")?.clone();
+    let theta = theta_of(&present.gains);
+    let mut adapter = Adapter::new(config, &trainer, theta, options.seed);
+    for (number, (_, flights)) in iterations.into_iter().enumerate() {
+        adapter.add(number, flights);
+    }
+    let simulator = params(&World::load(&trainer.config.world)?)?;
+    let length = Windowing::of(&trainer.task).steps_per_transition(&adapter.flights);
+    let gap = prediction_error(&simulator, &adapter.flights, length);
+    let learned = adapter.learn(&region);
+    let worlds = ConsistentWorlds::find(&flight, &present, options.threads)?;
+    let accepted = worlds.accept(&theta, &learned.step.theta)?;
+    // A step that was refused leaves the table's own bits.
+    let gains = if accepted.part > 0.0 { gains_of(&accepted.theta) } else { present.gains };
+    let table = GainTable { sequence: present.sequence + 1, gains, ..present };
+    let report = AdaptReport::new(&adapter, &learned, accepted, &present, &table, gap, replayed);
+    Ok(Adaptation { table, report })
+}
+
+/// Flights by the gains that they flew, in the order in which these were on the drone.
+fn iterations(logs: &[PathBuf], trainer: &Trainer) -> Result<Vec<(GainTable, Vec<FlightData>)>> {
+    let mut iterations: Vec<(GainTable, Vec<FlightData>)> = Vec::new();
+    for segment in &log::transitions(logs)?.segments {
+        let Some(table) = segment.gains else { continue };
+        let mut records: Vec<_> = segment.before.into_iter().collect();
+        records.extend_from_slice(&segment.steps);
+        let dt_s = segment.steps.first().map_or(0.002, |s| s.dt_s);
+        let flights = FlightData::from_records(&records, (MIN_FLIGHT_S / dt_s.max(1e-4)) as usize);
+        // A table that was restored has another number and the same gains.
+        let same = |(t, _): &&mut (GainTable, _)| (t.gains, t.vehicle) == (table.gains, table.vehicle);
+        match iterations.iter_mut().find(same) {
+            Some((latest, all)) => {
+                if table.sequence > latest.sequence {
+                    *latest = table;
+                }
+                all.extend(flights);
+            }
+            None => iterations.push((table, flights)),
+        }
+    }
+    iterations.retain(|(_, flights)| !flights.is_empty());
+    if iterations.is_empty() {
+        // Not this firmware's logs: the run's gains are the ones to begin with.
+        let table = GainTable {
+            vehicle: trainer.task.vehicle,
+            gains: trainer.best_gains(),
+            ..GainTable::built_in()
+        };
+        let flights = official::flights(logs, &table.gains, &table.vehicle, MIN_FLIGHT_S)?;
+        if !flights.is_empty() {
+            iterations.push((table, flights));
+        }
+    }
+    iterations.sort_by_key(|(table, _)| table.sequence);
+    Ok(iterations)
+}
+
+/// Replays every control step of the logs: nothing is learned from logs that the law does not reproduce.
+fn check_replay(logs: &[PathBuf]) -> Result<u64> {
+    let mut replayed = 0;
+    for path in log::find(logs)?.logs {
+        let found = replay(&mut Log::open(&path)?, &[])?;
+        ensure!(
+            found.differing_bits == 0 && found.differing_memory_bits == 0,
+            "{}: does not replay to the logged bits; `steady log replay` shows where",
+            path.display()
+        );
+        replayed += found.replayed;
+    }
+    Ok(replayed)
+}

@@ -2,8 +2,8 @@
 //!
 //! Such a log has the errors, the attitude, velocities, rates and what the motors were asked for, in the variables
 //! that the paper's authors logged. It has neither the law's memory nor its gains: the memory is computed as
-//! this law would have had it, and the motors' actions count as done beside what this law would do. The
-//! reference is taken to stand still; where it moved, its motion counts as a disturbance.
+//! this law would have had it, and the motors' actions count as exploration around what this law would do. The
+//! reference is assumed to stand still; where it moved, its motion counts as a disturbance.
 
 use std::path::PathBuf;
 
@@ -13,7 +13,7 @@ use steady_common::{Action, Gains, Quat, Reference, State, Vec3};
 
 use crate::log::{self, Event, Log};
 
-use super::flights::{Flight, Step};
+use super::flights::{ControlStep, FlightData};
 
 /// What must be in a record, in this order.
 const WANTED: [&str; 16] = [
@@ -36,18 +36,18 @@ const WANTED: [&str; 16] = [
 ];
 /// The card's clock counts 85 where 84 microseconds pass.
 const CLOCK: f64 = 84.0 / 85.0;
-/// Where the reference is taken to stand, m: away from the floor.
+/// Where the reference is assumed to stand, m: away from the floor.
 const HOVER_M: Vec3 = Vec3::Z;
 /// Full command of a motor.
 const FULL: f32 = 65535.0;
 /// Records further apart than this many usual distances belong to two flights.
 const GAP: f64 = 3.0;
 
-/// Flights in logs that have no control steps of this firmware; pieces shorter than `least_s` are left out.
+/// Flights in logs that have no control steps of this firmware; pieces shorter than `min_s` are left out.
 ///
 /// # Errors
 /// If a log cannot be read.
-pub fn flights(logs: &[PathBuf], gains: &Gains, vehicle: &Vehicle, least_s: f32) -> Result<Vec<Flight>> {
+pub fn flights(logs: &[PathBuf], gains: &Gains, vehicle: &Vehicle, min_s: f32) -> Result<Vec<FlightData>> {
     let mut flights = Vec::new();
     for path in log::find(logs)?.logs {
         let mut log = Log::open(&path)?;
@@ -63,7 +63,7 @@ pub fn flights(logs: &[PathBuf], gains: &Gains, vehicle: &Vehicle, least_s: f32)
             }
             rows.push((record.time_us as f64 * 1e-6 * CLOCK, row));
         })?;
-        flights.extend(pieces(&rows, gains, vehicle, least_s));
+        flights.extend(pieces(&rows, gains, vehicle, min_s));
     }
     Ok(flights)
 }
@@ -73,13 +73,13 @@ fn places(event: &Event) -> Option<Vec<usize>> {
     WANTED.iter().map(|name| event.variables.iter().position(|v| v.name == *name)).collect()
 }
 
-fn pieces(rows: &[(f64, [f32; 16])], gains: &Gains, vehicle: &Vehicle, least_s: f32) -> Vec<Flight> {
+fn pieces(rows: &[(f64, [f32; 16])], gains: &Gains, vehicle: &Vehicle, min_s: f32) -> Vec<FlightData> {
     let mut distances: Vec<f64> = rows.windows(2).map(|w| w[1].0 - w[0].0).filter(|d| *d > 0.0).collect();
     distances.sort_by(f64::total_cmp);
     let Some(&usual) = distances.get(distances.len() / 2) else { return Vec::new() };
     let dt_s = usual as f32;
     let mut flights = Vec::new();
-    let mut flight = Flight::default();
+    let mut flight = FlightData::default();
     let mut memory = Memory::default();
     let mut before: Option<(f64, Action)> = None;
     for (time_s, row) in rows {
@@ -88,7 +88,7 @@ fn pieces(rows: &[(f64, [f32; 16])], gains: &Gains, vehicle: &Vehicle, least_s: 
             (state(row), Reference::hover(HOVER_M), Action::from_motors(motors));
         let last = before.map_or(applied, |(_, action)| action);
         let step =
-            |memory| Step { state, reference, memory, last, applied, dt_s, reference_rates: Vec3::ZERO };
+            |memory| ControlStep { state, reference, memory, last, applied, dt_s, reference_rates: Vec3::ZERO };
         let flies = motors[0] > 0.0 && step(Memory::default()).is_plausible();
         let follows = before.is_some_and(|(t, _)| (0.0..GAP * usual).contains(&(time_s - t)));
         if !flies || !follows {
@@ -102,8 +102,8 @@ fn pieces(rows: &[(f64, [f32; 16])], gains: &Gains, vehicle: &Vehicle, least_s: 
         before = flies.then_some((*time_s, applied));
     }
     flights.push(flight);
-    let least = (least_s / dt_s.max(1e-4)) as usize;
-    flights.into_iter().filter(|f| f.steps.len() >= least.max(1)).collect()
+    let min_steps = (min_s / dt_s.max(1e-4)) as usize;
+    flights.into_iter().filter(|f| f.steps.len() >= min_steps.max(1)).collect()
 }
 
 /// The state relative to the reference. The official firmware's pitch and pitch rate have the other sign, its error
@@ -122,15 +122,6 @@ fn state(row: &[f32; 16]) -> State {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn an_action_is_found_from_its_motors() {
-        let asked = Action { thrust: 0.5, roll: 0.04, pitch: -0.03, yaw: 0.02 };
-        let found = Action::from_motors(asked.motors().thrust).into_array();
-        for (a, b) in asked.into_array().iter().zip(found) {
-            assert!((a - b).abs() < 1e-6, "{a} {b}");
-        }
-    }
 
     #[test]
     fn the_official_signs_become_right_handed() {
@@ -153,7 +144,7 @@ mod tests {
         let flights = pieces(&rows, &Gains::nominal(), &Vehicle::NOMINAL, 0.1);
         assert_eq!(flights.iter().map(|f| f.steps.len()).collect::<Vec<_>>(), [150, 100]);
         assert!((flights[0].steps[0].dt_s - 0.004).abs() < 1e-5);
-        // So does a value that no flight has; what is on either side of it does not follow on.
+        // A non-finite or implausible value ends a flight too, and the next begins after it.
         for bad in [f32::NAN, 1e30] {
             rows[50].1[3] = bad;
             let flights = pieces(&rows, &Gains::nominal(), &Vehicle::NOMINAL, 0.1);

@@ -1,195 +1,191 @@
-//! Simulated worlds that look like the data: where a new table is flown before a drone does.
+//! Simulated worlds that resemble the data: where a new table flies before a drone does.
 //!
-//! The flight's own references and noise are flown again with the gains that flew, in many random worlds. The
-//! worlds whose flights resemble the logged one most are consistent with the data; a table that would
-//! crash or fly clearly worse there is not for the drone.
+//! The flight's own references are flown by the native drone with the gains and the noise that flew, in random
+//! worlds. The worlds whose flights resemble the logged one most are consistent with the data; a table that
+//! crashes or flies clearly worse there is refused.
 
+use anyhow::Result;
+use serde::{Deserialize, Serialize};
+use steady_common::exploration::Exploration;
 use steady_common::law::{self, Vehicle};
-use steady_common::observation::{REWARD_CONSTANT, RewardWeights, reward};
-use steady_common::{Action, GainTable, Gains, State};
-use steady_sim::flight::params;
-use steady_sim::{Params, World};
+use steady_common::{Action, GainTable, Gains, Reference, State};
+use steady_native::{Plan, Until};
+use steady_sim::flight::STEPS_PER_CONTROL;
+use steady_sim::plant::PlantParams;
+use steady_sim::{Drone, Initial, Params, Task, World};
 
+use crate::closed_loop::TrustRegion;
+use crate::closed_loop::trust::{WorldFlight, refusal};
+use crate::jobs;
 use crate::train::oracle::{Theta, gains_of};
 
-use super::flights::{Flight, Step};
-use super::simulated;
+use super::dynamics::BODY_LEN;
+use super::flights::{ControlStep, FlightData};
 
-/// Worlds that are drawn, and those of them that are kept.
-const DRAWN: u64 = 96;
-const KEPT: usize = 8;
-/// Steps of a flight that are flown again, at most: ten seconds.
-const MOST_STEPS: usize = 5000;
-/// A table may lose so much of the present one's reward in a world before it counts as worse there.
-const TOLERANCE: f64 = 0.05;
-/// How often a step that is refused is halved.
-const HALVINGS: i32 = 3;
-/// What a flight looks like: means and deviations of the position error, means of the motors, deviations of
-/// the rates.
+/// Worlds that are drawn, and those of them that are kept. Samples 0 to 31 of `steady world sample` are
+/// used by this: evaluations judge in others.
+pub const DRAWN: u64 = 32;
+const KEPT: usize = 6;
+/// Control steps of a flight that are flown again: five seconds. With more, an adaptation would spend most
+/// of its time here.
+const MAX_STEPS: usize = 2500;
+/// They begin where the reference is first this high, m: close to the floor the ground effect hides the rest.
+const FIRST_HEIGHT_M: f32 = 0.3;
+/// Control steps for which the noise is held.
+const HOLD: u16 = 25;
+/// What a flight looks like: means and deviations of the position error, deviations of the rates, means of the
+/// motors.
 const SIGNATURE_LEN: usize = 13;
 
 /// Worlds that resemble a flight, nearest first.
 #[derive(Debug)]
-pub struct Consistent {
-    worlds: Vec<(u64, Params)>,
+pub struct ConsistentWorlds {
+    worlds: Vec<(u64, PlantParams)>,
+    references: Vec<Reference>,
+    present: GainTable,
+    threads: usize,
 }
 
-/// What became of a table in those worlds.
-#[derive(Clone, Debug, PartialEq, serde::Serialize)]
-pub struct Verdict {
+/// What the worlds say of a table.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct WorldCheck {
+    /// Numbers of the worlds, as `steady world sample --seed` makes them.
+    pub worlds: Vec<u64>,
     /// Why the table is refused, if it is.
     pub refused: Option<String>,
-    /// Mean reward of a step with the present table, without the constant.
-    pub present: f64,
+    /// Mean cumulative reward with the present table.
+    pub present_reward: f64,
     /// The same with the new one.
-    pub new: f64,
-    /// Worlds it was flown in.
-    pub worlds: usize,
+    pub new_reward: f64,
 }
 
-/// What is left of a step.
+/// The part of a step that the worlds accept.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Accepted {
-    /// Where it leads.
+    /// The new θ.
     pub theta: Theta,
-    /// Part of the step; 0 when every one was refused.
+    /// Part of the step; 0 when every part was refused.
     pub part: f32,
-    /// Why less than all of it.
-    pub refused: Option<String>,
-    /// What became of the last one that was tried.
-    pub verdict: Verdict,
+    /// The last check.
+    pub check: WorldCheck,
 }
 
-/// A world, and what the flight looks like in it.
-type Candidate = (Params, [f64; SIGNATURE_LEN]);
-
-struct Flown {
-    signature: [f64; SIGNATURE_LEN],
-    reward: f64,
-    crashed: bool,
-}
-
-impl Consistent {
-    /// Finds worlds that look like a flight that was flown with `gains`.
-    #[must_use]
-    pub fn with(flight: &Flight, gains: &Gains, vehicle: &Vehicle, threads: usize) -> Self {
-        let noise = noise(flight, gains, vehicle);
-        let logged = signature(&flight.steps[..flight.steps.len().min(MOST_STEPS)]);
-        let mut drawn: Vec<(u64, Option<Candidate>)> = (0..DRAWN).map(|seed| (seed, None)).collect();
-        crate::train::env::parallel(threads, &mut drawn, |(seed, out)| {
-            *out = params(&World::sample(*seed)).ok().map(|world| {
-                let flown = fly(&world, flight, &noise, gains, vehicle, *seed);
-                (world, flown.signature)
+impl ConsistentWorlds {
+    /// Finds worlds that resemble a flight of the present table.
+    ///
+    /// # Errors
+    /// If a flight panics.
+    pub fn find(flight: &FlightData, present: &GainTable, threads: usize) -> Result<Self> {
+        let high = flight.steps.iter().position(|s| s.reference.position.z >= FIRST_HEIGHT_M).unwrap_or(0);
+        let steps = &flight.steps[high..];
+        let steps = &steps[..steps.len().min(MAX_STEPS)];
+        let references: Vec<Reference> = steps.iter().map(|s| s.reference).collect();
+        let std = noise_std(steps, &present.gains, &present.vehicle);
+        let logged = signature(steps.iter().map(|s| (&s.state, &s.reference, &s.applied)));
+        let numbers: Vec<u64> = (0..DRAWN).collect();
+        let drawn = jobs::map(threads, &numbers, |seed| {
+            // The sampler draws valid worlds.
+            let world = PlantParams::new(&World::sample(*seed))?;
+            let exploration = Exploration { enabled: true, std, hold: HOLD, seed: *seed as u32 };
+            let plan = Plan { exploration, ..plan(present, *seed) };
+            let (mut counts, mut step) = (Vec::with_capacity(references.len()), 0);
+            let flown = steady_native::fly_references(&world, &plan, &references, |s| {
+                counts.extend(s.counts.then_some(step));
+                step += 1;
             });
-        });
-        let drawn: Vec<_> = drawn.into_iter().filter_map(|(seed, out)| Some((seed, out?))).collect();
+            // A sample and a record for every control step.
+            let records = counts.iter().filter_map(|i| flown.records.get(*i));
+            Ok((*seed, world, signature(records.map(|r| (&r.state, &r.reference, &r.applied)))))
+        })?;
         let n = drawn.len().max(1) as f64;
         let spread: [f64; SIGNATURE_LEN] = std::array::from_fn(|i| {
-            let mean = drawn.iter().map(|(_, (_, s))| s[i]).sum::<f64>() / n;
-            (drawn.iter().map(|(_, (_, s))| (s[i] - mean).powi(2)).sum::<f64>() / n).sqrt().max(1e-6)
+            let mean = drawn.iter().map(|(_, _, s)| s[i]).sum::<f64>() / n;
+            (drawn.iter().map(|(_, _, s)| (s[i] - mean).powi(2)).sum::<f64>() / n).sqrt().max(1e-6)
         });
         let distance = |s: &[f64; SIGNATURE_LEN]| -> f64 {
             s.iter().zip(&logged).zip(&spread).map(|((a, b), k)| ((a - b) / k).powi(2)).sum()
         };
-        let mut near: Vec<_> =
-            drawn.into_iter().map(|(seed, (world, s))| (distance(&s), seed, world)).collect();
+        let mut near: Vec<_> = drawn.into_iter().map(|(seed, world, s)| (distance(&s), seed, world)).collect();
         near.sort_by(|a, b| a.0.total_cmp(&b.0));
-        Self { worlds: near.into_iter().take(KEPT).map(|(_, seed, world)| (seed, world)).collect() }
+        let worlds = near.into_iter().take(KEPT).map(|(_, seed, world)| (seed, world)).collect();
+        Ok(Self { worlds, references, present: *present, threads })
     }
 
-    /// Numbers of the worlds, as `steady world sample --seed` makes them.
-    #[must_use]
-    pub fn seeds(&self) -> Vec<u64> {
-        self.worlds.iter().map(|(seed, _)| *seed).collect()
-    }
-
-    /// As much of a step from `before` to `proposed` as these worlds do not refuse: all of it, or a half, a
-    /// quarter, an eighth of it, or nothing. `table` is the present one; `flight` has the references.
-    #[must_use]
-    pub fn accept(&self, before: &Theta, proposed: &Theta, flight: &Flight, table: &GainTable) -> Accepted {
-        let mut refused = None;
-        let mut verdict = Verdict { refused: None, present: 0.0, new: 0.0, worlds: self.worlds.len() };
-        for halving in 0..=HALVINGS {
-            let part = 0.5_f32.powi(halving);
-            let theta: Theta = std::array::from_fn(|i| before[i] + part * (proposed[i] - before[i]));
-            verdict = self.judge(flight, &table.gains, &gains_of(&theta), &table.vehicle);
-            match &verdict.refused {
-                None => return Accepted { theta, part, refused, verdict },
-                Some(why) => refused = Some(why.clone()),
+    /// As much of a step as these worlds do not refuse, by [`TrustRegion::backtrack`].
+    ///
+    /// # Errors
+    /// If a flight panics.
+    pub fn accept(&self, before: &Theta, proposed: &Theta) -> Result<Accepted> {
+        let old = self.fly(&self.present)?;
+        let at = |part: f32| -> Theta { std::array::from_fn(|i| before[i] + part * (proposed[i] - before[i])) };
+        let (part, refused, check) = TrustRegion::backtrack(|part| {
+            match self.compare(&old, &gains_of(&at(part))) {
+                Ok(check) => (check.refused.clone(), Ok(check)),
+                Err(error) => (None, Err(error)),
             }
-        }
-        Accepted { theta: *before, part: 0.0, refused, verdict }
+        });
+        let check = WorldCheck { refused, ..check? };
+        Ok(Accepted { theta: if part > 0.0 { at(part) } else { *before }, part, check })
     }
 
-    /// Flies the references of a flight with the present gains and the new ones.
-    #[must_use]
-    pub fn judge(&self, flight: &Flight, present: &Gains, new: &Gains, vehicle: &Vehicle) -> Verdict {
-        let none = vec![Action::default(); flight.steps.len()];
-        let (mut before, mut after, mut crashes, mut worse) = (0.0, 0.0, Vec::new(), 0);
-        for (seed, world) in &self.worlds {
-            let old = fly(world, flight, &none, present, vehicle, *seed);
-            let new = fly(world, flight, &none, new, vehicle, *seed);
-            if new.crashed && !old.crashed {
-                crashes.push(*seed);
-            }
-            worse += usize::from(new.reward < old.reward - TOLERANCE * old.reward.abs());
-            before += old.reward;
-            after += new.reward;
-        }
-        let n = self.worlds.len();
-        let refused = if let Some(seed) = crashes.first() {
-            Some(format!(
-                "it crashes in {} of {n} worlds like the data, such as number {seed}",
-                crashes.len()
-            ))
-        } else if 2 * worse > n {
-            Some(format!("it flies worse in {worse} of {n} worlds like the data"))
-        } else {
-            None
+    /// Flies the references with the present gains and with others.
+    ///
+    /// # Errors
+    /// If a flight panics.
+    pub fn check(&self, new: &Gains) -> Result<WorldCheck> {
+        self.compare(&self.fly(&self.present)?, new)
+    }
+
+    fn compare(&self, old: &[WorldFlight], new: &Gains) -> Result<WorldCheck> {
+        let new = self.fly(&GainTable { gains: *new, ..self.present })?;
+        let mean = |flights: &[WorldFlight]| {
+            flights.iter().map(|f| f.reward).sum::<f64>() / flights.len().max(1) as f64
         };
-        let count = n.max(1) as f64;
-        Verdict { refused, present: before / count, new: after / count, worlds: n }
+        let worlds: Vec<u64> = self.worlds.iter().map(|(seed, _)| *seed).collect();
+        let pairs: Vec<_> = worlds.iter().zip(old).zip(&new).map(|((w, old), new)| (*w, *old, *new)).collect();
+        Ok(WorldCheck { refused: refusal(&pairs), present_reward: mean(old), new_reward: mean(&new), worlds })
+    }
+
+    /// Flies the references in every world, without noise.
+    fn fly(&self, table: &GainTable) -> Result<Vec<WorldFlight>> {
+        jobs::map(self.threads, &self.worlds, |(seed, world)| {
+            let flown = steady_native::fly_references(world, &plan(table, *seed), &self.references, |_| {});
+            let crashed = flown.metrics.is_none_or(|m| m.crash.is_some());
+            Ok(WorldFlight {
+                reward: flown.metrics.map_or(f64::NEG_INFINITY, |m| m.cumulative_reward),
+                failed: crashed || flown.guard_tripped || flown.failure.is_some(),
+            })
+        })
     }
 }
 
-/// The logged noise: what was done beside what the law asked for.
-fn noise(flight: &Flight, gains: &Gains, vehicle: &Vehicle) -> Vec<Action> {
-    let offset = |s: &Step| {
+fn plan(table: &GainTable, seed: u64) -> Plan {
+    // The task is not looked at: references are given.
+    Plan { table: *table, seed, until: Until::TaskEnd, ..Plan::new(Task::Hover) }
+}
+
+/// Standard deviations of what was done beside what the law asked for.
+fn noise_std(steps: &[ControlStep], gains: &Gains, vehicle: &Vehicle) -> [f32; 4] {
+    let mut sums = [0.0_f32; 4];
+    for s in steps {
         let mut memory = s.memory;
         let action = law::step(gains, vehicle, &s.state, &s.reference, &mut memory, s.dt_s).into_array();
         let applied = s.applied.into_array();
-        Action::from_array(std::array::from_fn(|i| applied[i] - action[i]))
-    };
-    flight.steps.iter().map(offset).collect()
-}
-
-/// Flies the references of a flight in a world, with noise.
-fn fly(
-    world: &Params,
-    flight: &Flight,
-    noise: &[Action],
-    gains: &Gains,
-    vehicle: &Vehicle,
-    seed: u64,
-) -> Flown {
-    let logged = &flight.steps[..flight.steps.len().min(MOST_STEPS)];
-    let again = simulated::again(world, logged, |i| noise[i], gains, vehicle, seed);
-    let steps = &again.flight.steps;
-    let reward_of = |(step, truth): (&Step, &State)| {
-        f64::from(reward(&RewardWeights::PAPER, truth, &step.reference, &step.applied) - REWARD_CONSTANT)
-    };
-    Flown {
-        reward: steps.iter().zip(&again.truth).map(reward_of).sum::<f64>() / steps.len().max(1) as f64,
-        signature: signature(steps),
-        crashed: again.flight.crashed,
+        for i in 0..4 {
+            sums[i] += (applied[i] - action[i]).powi(2);
+        }
     }
+    sums.map(|s| (s / steps.len().max(1) as f32).sqrt().min(Exploration::LIMIT))
 }
 
-fn signature(steps: &[Step]) -> [f64; SIGNATURE_LEN] {
+fn signature<'a>(
+    steps: impl Iterator<Item = (&'a State, &'a Reference, &'a Action)>,
+) -> [f64; SIGNATURE_LEN] {
     let (mut n, mut sums, mut squares) = (0.0_f64, [0.0; 10], [0.0; 10]);
-    for step in steps {
-        let (e, w) = (step.state.position - step.reference.position, step.state.rates);
-        let motors = step.applied.motors().thrust;
+    for (state, reference, action) in steps {
+        let (e, w) = (state.position - reference.position, state.rates);
+        let motors = action.motors().thrust;
         let values = [e.x, e.y, e.z, w.x, w.y, w.z, motors[0], motors[1], motors[2], motors[3]];
         n += 1.0;
         for ((sum, square), value) in sums.iter_mut().zip(&mut squares).zip(values.map(f64::from)) {
@@ -205,4 +201,35 @@ fn signature(steps: &[Step]) -> [f64; SIGNATURE_LEN] {
         3..9 => deviation[i - 3],
         _ => mean[i - 3],
     })
+}
+
+/// How badly a simulator predicts flights, open loop: the mean squared error of where the body is a transition of
+/// `length` control steps later, with the logged actions, relative to how far it moves. This is P° alone.
+#[must_use]
+pub fn prediction_error(params: &Params, flights: &[FlightData], length: usize) -> f64 {
+    let (mut missed, mut moved) = ([0.0_f64; BODY_LEN], [0.0_f64; BODY_LEN]);
+    for steps in flights.iter().flat_map(|f| f.steps.windows(length + 1).step_by(length)) {
+        let [first, .., last] = steps else { continue };
+        let thrust = first.last.motors().thrust;
+        let hover = (thrust.iter().sum::<f32>() / 4.0).max(1e-3);
+        let mut drone = Drone::new(params, 0, 0);
+        let rpm = thrust.map(|t| params.hover_rpm() * (t.max(0.0) / hover).sqrt());
+        drone.reset(params, &Initial { state: first.state, rpm, last_attitude: None });
+        for step in &steps[..length] {
+            for _ in 0..STEPS_PER_CONTROL {
+                drone.step(params, step.applied.motors().thrust);
+            }
+        }
+        let (from, to, predicted) = (body(&first.state), body(&last.state), body(drone.truth()));
+        for v in 0..BODY_LEN {
+            missed[v] += f64::from(predicted[v] - to[v]).powi(2);
+            moved[v] += f64::from(to[v] - from[v]).powi(2);
+        }
+    }
+    missed.iter().zip(moved).map(|(miss, moved)| miss / moved.max(1e-18)).sum::<f64>() / BODY_LEN as f64
+}
+
+fn body(state: &State) -> [f32; BODY_LEN] {
+    let (p, r, v, w) = (state.position, state.attitude.to_euler(), state.velocity, state.rates);
+    [p.x, p.y, p.z, r.x, r.y, r.z, v.x, v.y, v.z, w.x, w.y, w.z]
 }

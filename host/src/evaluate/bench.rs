@@ -1,35 +1,36 @@
-//! Everything there is to do for a comparison, and where its results are kept.
+//! Everything there is to do for an evaluation, and where its results are kept.
 //!
-//! Every result is a file of its own that is there whole or not at all, so that an evaluation can be ended at
-//! any moment and taken up again.
+//! Every result is a file or a folder that is complete or not there, so that an evaluation can be interrupted at any
+//! moment and continued.
 
 use std::collections::BTreeMap;
 use std::fmt;
 use std::path::{Path, PathBuf};
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Context, Result, bail, ensure};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use steady_common::gains::GAIN_COUNT;
-use steady_common::law::Vehicle;
 use steady_common::{GainTable, Gains};
-use steady_sim::Params;
-use steady_sim::flight::{self, Task};
-use steady_sim::pilot::Pilot;
+use steady_sim::plant::PlantParams;
+use steady_sim::{Task, World};
 
+use crate::closed_loop::compare::judged_requests;
+use crate::closed_loop::engine::{flight_name, fly_all, whole};
+use crate::closed_loop::journal::Origin;
+use crate::closed_loop::learner::SkillLearner;
+use crate::closed_loop::{ClosedLoop, ControllerKind, DroneKind, Journal, Outcome, Settings};
 use crate::train::config::Config as TrainConfig;
 use crate::train::run as training;
 use crate::{files, gains_file};
 
-use super::campaign::{self, Campaign, Mission};
 use super::ceiling;
-use super::judge::{self, Flown, Use};
-use super::suite::{self, Controller, Plan, Settings, learned_on};
+use super::suite::{Protocol, SuiteSettings, learned_on};
 
-/// The plan's file in the folder.
-const PLAN: &str = "plan.json";
+/// The protocol's file in the folder.
+const PROTOCOL: &str = "protocol.json";
 
-/// Who flew what, where.
+/// A controller in a task, a world and a seed.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Key {
@@ -38,24 +39,24 @@ pub struct Key {
     /// Task.
     pub task: Task,
     /// Controller.
-    pub controller: Controller,
+    pub controller: ControllerKind,
     /// Variation of how it learned; usually none.
     pub variation: String,
     /// Seed of its training and its flights.
     pub seed: u64,
 }
 
-/// Flights for the record.
+/// Flights that judge a controller.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Cell {
-    /// Who flew what, where.
+    /// Of what.
     pub key: Key,
-    /// How they went.
-    pub flights: Vec<Flown>,
+    /// What came of each.
+    pub flights: Vec<Outcome>,
 }
 
-/// Something to do.
+/// A job.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Job {
     /// A training in the simulator.
@@ -72,9 +73,9 @@ pub enum Job {
         /// Task.
         task: Task,
     },
-    /// A campaign.
+    /// A closed loop.
     Learn(Key),
-    /// Flights for the record.
+    /// Flights that judge a controller.
     Judge(Key),
 }
 
@@ -85,36 +86,56 @@ struct Searched {
     gains: [f32; GAIN_COUNT],
 }
 
-/// A comparison and its folder.
+/// A world of the evaluation.
+#[derive(Debug)]
+struct BenchWorld {
+    /// Its name or file.
+    source: String,
+    params: PlantParams,
+}
+
+/// An evaluation and its folder.
 #[derive(Debug)]
 pub struct Bench {
     /// What is compared.
-    pub settings: Settings,
+    pub settings: SuiteSettings,
     out: PathBuf,
-    worlds: BTreeMap<String, Params>,
-    /// Trainings that were there before, by their seeds.
+    /// By their names in tables.
+    worlds: BTreeMap<String, BenchWorld>,
+    /// Given trainings, by their seeds.
     runs: BTreeMap<u64, PathBuf>,
+    drone: DroneKind,
+    elf: Option<PathBuf>,
 }
 
 impl Bench {
     /// Checks settings; nothing is written yet. Given runs take the place of trainings, and their seeds that of
-    /// the settings'.
+    /// the settings'. `elf` is a virtual drone's image.
     ///
     /// # Errors
     /// If a world, a preset, a setting or a run is not valid.
-    pub fn new(settings: Settings, out: &Path, runs: &[PathBuf]) -> Result<Self> {
-        let mut settings = settings.without_repetitions()?;
+    pub fn new(
+        settings: SuiteSettings,
+        out: &Path,
+        runs: &[PathBuf],
+        drone: DroneKind,
+        elf: Option<PathBuf>,
+    ) -> Result<Self> {
+        let mut settings = settings.checked()?;
+        drone.name().clone_into(&mut settings.protocol.drone);
+        ensure!(!matches!(drone, DroneKind::Real(_)), "an evaluation flies native or virtual drones");
         let mut worlds = BTreeMap::new();
         for name in &mut settings.worlds {
-            let (label, world) = suite::world(name)?;
-            let params = flight::params(&world)?;
-            ensure!(worlds.insert(label.clone(), params).is_none(), "there are two worlds named `{label}`");
+            let label = Path::new(name).file_stem().unwrap_or_default().to_string_lossy().into_owned();
+            let world = BenchWorld { source: name.clone(), params: PlantParams::new(&World::load(name)?)? };
+            ensure!(worlds.insert(label.clone(), world).is_none(), "there are two worlds named `{label}`");
             *name = label;
         }
-        TrainConfig::preset(&settings.plan.preset, &[])?;
+        TrainConfig::preset(&settings.protocol.preset, &[])?;
         let mut by_seed = BTreeMap::new();
         for run in runs {
-            let seed = training::load(run, 1)?.seed;
+            let run = run.canonicalize().with_context(|| format!("{}: not a run folder", run.display()))?;
+            let seed = training::load(&run, 1)?.seed;
             ensure!(
                 by_seed.insert(seed, run.clone()).is_none(),
                 "two of the runs have seed {seed}: {} is one of them",
@@ -125,7 +146,7 @@ impl Bench {
             settings.seeds = by_seed.keys().copied().collect();
         }
         ensure!(settings.seeds.iter().all(|s| *s < 1 << 16), "seeds must be below {}", 1 << 16);
-        Ok(Self { settings, out: out.to_owned(), worlds, runs: by_seed })
+        Ok(Self { settings, out: out.to_owned(), worlds, runs: by_seed, drone, elf })
     }
 
     /// Prepares the folder, or makes sure that it holds the beginnings of this very evaluation.
@@ -133,15 +154,15 @@ impl Bench {
     /// # Errors
     /// If it holds something else, or cannot be written.
     pub fn open(&self, resume: bool) -> Result<()> {
-        let path = self.out.join(PLAN);
+        let path = self.out.join(PROTOCOL);
         if path.exists() {
             ensure!(
                 resume,
                 "{} already holds an evaluation: continue it with --resume, or give another --out",
                 self.out.display()
             );
-            let begun: Plan = read(&path)?;
-            let (was, is) = (serde_json::to_value(&begun)?, serde_json::to_value(&self.settings.plan)?);
+            let begun: Protocol = read(&path)?;
+            let (was, is) = (serde_json::to_value(&begun)?, serde_json::to_value(&self.settings.protocol)?);
             let fields = was.as_object().into_iter().flatten();
             for (name, value) in fields {
                 ensure!(
@@ -153,9 +174,8 @@ impl Bench {
             }
             return Ok(());
         }
-        std::fs::create_dir_all(&self.out)
-            .with_context(|| format!("{}: cannot be made", self.out.display()))?;
-        write(&path, &self.settings.plan)
+        make_folder(&self.out)?;
+        write(&path, &self.settings.protocol)
     }
 
     /// Everything that is to be judged.
@@ -219,11 +239,11 @@ impl Bench {
             Job::Search { .. } => vec![Job::Train { seed: self.first_seed(), randomised: false }],
             Job::Learn(key) => vec![Job::Train { seed: key.seed, randomised: false }],
             Job::Judge(key) => match key.controller {
-                Controller::Pid => Vec::new(),
-                Controller::Simulator => vec![Job::Train { seed: key.seed, randomised: false }],
-                Controller::DomainRandomisation => vec![Job::Train { seed: key.seed, randomised: true }],
-                Controller::Oracle => vec![Job::Search { world: key.world.clone(), task: key.task }],
-                Controller::Transfer | Controller::Steady => vec![Job::Learn(learning(key))],
+                ControllerKind::Pid => Vec::new(),
+                ControllerKind::Simulator => vec![Job::Train { seed: key.seed, randomised: false }],
+                ControllerKind::DomainRandomisation => vec![Job::Train { seed: key.seed, randomised: true }],
+                ControllerKind::Oracle => vec![Job::Search { world: key.world.clone(), task: key.task }],
+                ControllerKind::Transfer | ControllerKind::Steady => vec![Job::Learn(learning(key))],
             },
         }
     }
@@ -233,44 +253,74 @@ impl Bench {
     /// # Errors
     /// If something that it needs cannot be read, or its result not be written.
     pub fn work(&self, job: &Job) -> Result<()> {
+        let protocol = &self.settings.protocol;
         match job {
             Job::Train { seed, randomised } => {
-                let worlds = if *randomised { self.settings.plan.random_worlds } else { 0 };
+                let worlds = if *randomised { protocol.random_worlds } else { 0 };
                 let changes = [format!("random_worlds={worlds}")];
-                let config = TrainConfig::preset(&self.settings.plan.preset, &changes)?;
+                let config = TrainConfig::preset(&protocol.preset, &changes)?;
                 let folder = self.run_of(*seed, *randomised);
-                // Unfinished when interrupted; those who need it do not begin then.
+                // Unfinished when interrupted; what needs it does not begin then.
                 training::train_into(&folder, &config, *seed, 1).map(|_| ())
             }
             Job::Search { world, task } => {
-                let start = self.table(self.first_seed(), false)?;
-                let params = self.world(world)?;
-                let gains = ceiling::search(params, *task, &start.gains, start.vehicle, &self.settings.plan);
+                let start = self.trained(self.first_seed(), false)?;
+                let gains = ceiling::search(&self.world(world)?.params, *task, &start, protocol);
                 write(&self.search_path(world, *task), &Searched { gains: gains.to_array() })
             }
-            Job::Learn(key) => {
-                let plan = &self.settings.plan;
-                let (flights, rounds) = plan.flights_and_rounds(&key.variation)?;
-                let mission = Mission {
-                    world: self.world(&key.world)?,
-                    task: key.task,
-                    flights,
-                    rounds,
-                    noise: plan.noise,
-                    hold: plan.hold,
-                    probes: plan.probes,
-                    seed: key.seed,
-                };
-                let config = plan.adaptation(&key.variation, key.controller == Controller::Steady)?;
-                let campaign = campaign::fly(&self.run_of(key.seed, false), &mission, &config)?;
-                write(&self.path("campaigns", key), &campaign)
-            }
+            Job::Learn(key) => self.learn(key),
             Job::Judge(key) => {
-                let seeds = (0..self.settings.plan.judged).map(|i| Use::Judgement.seed(key.seed, i));
-                let flights = judge::fly(self.world(&key.world)?, self.pilot(key)?, key.task, seeds)?;
-                write(&self.path("cells", key), &Cell { key: key.clone(), flights })
+                let flights = self.judge(key)?;
+                write(&self.cell_path(key), &Cell { key: key.clone(), flights })
             }
         }
+    }
+
+    fn loop_settings(&self, key: &Key) -> Result<Settings> {
+        let world = &self.world(&key.world)?.source;
+        self.settings.protocol.closed_loop(key.controller, &key.variation, world, key.task, key.seed)
+    }
+
+    /// One closed loop in its own folder.
+    fn learn(&self, key: &Key) -> Result<()> {
+        crate::torch::set_threads(1);
+        let settings = self.loop_settings(key)?;
+        let run = self.run_of(key.seed, false);
+        let run = run.canonicalize().with_context(|| format!("{}: not a run folder", run.display()))?;
+        let drone = settings.simulated_drone(self.elf.as_deref())?;
+        let learner = SkillLearner::new(&run, &settings, 1);
+        let origin = Origin::new(&run, &self.drone, self.elf.as_deref())?;
+        let folder = self.path("loops", key);
+        let mut this = ClosedLoop::open(&folder, settings, origin, true, &*drone, &learner)?.with(1, None);
+        this.run().map(|_| ())
+    }
+
+    /// Flights of a controller without noise, with seeds that neither learning nor the search used. The first
+    /// one's folder is kept for the figures.
+    fn judge(&self, key: &Key) -> Result<Vec<Outcome>> {
+        let table = self.table(key)?;
+        let settings = self.loop_settings(key)?;
+        let drone = settings.simulated_drone(self.elf.as_deref())?;
+        let folder = self.path("cells", key);
+        make_folder(folder.parent().unwrap_or(&self.out))?;
+        whole(&folder, |out| {
+            let state = out.join("drone");
+            make_folder(&state)?;
+            drone.flash(None, &table, &state)?;
+            let seeds = settings.comparing_seeds(self.settings.protocol.judged);
+            let flights = judged_requests(key.controller, &state, seeds);
+            let outcomes = fly_all(&*drone, &flights, out, 1)?;
+            for other in &flights[1..] {
+                let folder = out.join(flight_name(other.number));
+                std::fs::remove_dir_all(&folder)
+                    .with_context(|| format!("{}: cannot be removed", folder.display()))?;
+            }
+            for outcome in &outcomes {
+                let seed = outcome.seed;
+                ensure!(outcome.metrics.is_some(), "the flight with seed {seed} has no finite metrics");
+            }
+            Ok(outcomes)
+        })
     }
 
     fn is_done(&self, job: &Job) -> Result<bool> {
@@ -281,10 +331,11 @@ impl Bench {
                 path.exists() && read::<Searched>(&path).map(|_| true)?
             }
             Job::Learn(key) => {
-                let path = self.path("campaigns", key);
-                path.exists() && read::<Campaign>(&path).map(|_| true)?
+                let folder = self.path("loops", key);
+                let has_journal = folder.join(crate::closed_loop::journal::NAME).exists();
+                has_journal && Journal::load(&folder)?.end.is_some()
             }
-            Job::Judge(key) => self.path("cells", key).exists() && self.cell(key).map(|_| true)?,
+            Job::Judge(key) => self.cell_path(key).exists() && self.cell(key).map(|_| true)?,
         })
     }
 
@@ -297,64 +348,59 @@ impl Bench {
         result.get("complete") == Some(&serde_json::Value::Bool(true))
     }
 
-    /// Flights for the record that are there.
+    /// The flights that judge a controller.
     ///
     /// # Errors
-    /// If they cannot be read, or are of somebody else.
+    /// If they cannot be read, or are another controller's.
     pub fn cell(&self, key: &Key) -> Result<Cell> {
-        let path = self.path("cells", key);
+        let path = self.cell_path(key);
         let cell: Cell = read(&path)?;
+        let judged = self.settings.protocol.judged;
         ensure!(
-            cell.key == *key && cell.flights.len() == self.settings.plan.judged,
-            "{}: these are {} flights of {}, not {} of {key}; delete the file to fly them again",
+            cell.key == *key && cell.flights.len() == judged as usize,
+            "{}: these are {} flights of {}, not {judged} of {key}; delete the file to fly them again",
             path.display(),
             cell.flights.len(),
             cell.key,
-            self.settings.plan.judged,
         );
         Ok(cell)
     }
 
-    /// The campaign by which a controller learned.
-    ///
-    /// # Errors
-    /// If it is not there or cannot be read.
-    pub fn campaign(&self, key: &Key) -> Result<Campaign> {
-        read(&self.path("campaigns", &learning(key)))
+    /// The folder of the closed loop by which a controller learned.
+    #[must_use]
+    pub fn loop_folder(&self, key: &Key) -> PathBuf {
+        self.path("loops", &learning(key))
     }
 
-    /// Who flies for a key.
-    ///
-    /// # Errors
-    /// If what was learned or searched cannot be read.
-    pub fn pilot(&self, key: &Key) -> Result<Pilot> {
-        let law = |gains: [f32; GAIN_COUNT], vehicle: Vehicle, path: &Path| -> Result<Pilot> {
-            let gains = Gains::from_array(gains);
-            gains.check().map_err(|error| anyhow::anyhow!("{}: {error}", path.display()))?;
-            Ok(Pilot::mellinger(gains, vehicle))
-        };
-        Ok(match key.controller {
-            Controller::Pid => Pilot::pid(),
-            Controller::Simulator | Controller::DomainRandomisation => {
-                let table = self.table(key.seed, key.controller == Controller::DomainRandomisation)?;
-                Pilot::mellinger(table.gains, table.vehicle)
-            }
-            Controller::Oracle => {
+    /// The folder of a controller's first judged flight.
+    #[must_use]
+    pub fn first_flight(&self, key: &Key) -> PathBuf {
+        self.path("cells", key).join(flight_name(1))
+    }
+
+    /// The table that flies for a key.
+    fn table(&self, key: &Key) -> Result<GainTable> {
+        match key.controller {
+            ControllerKind::Pid => Ok(GainTable::built_in()),
+            ControllerKind::Simulator => self.trained(key.seed, false),
+            ControllerKind::DomainRandomisation => self.trained(key.seed, true),
+            ControllerKind::Oracle => {
                 let path = self.search_path(&key.world, key.task);
-                law(read::<Searched>(&path)?.gains, self.table(self.first_seed(), false)?.vehicle, &path)?
+                let gains = Gains::from_array(read::<Searched>(&path)?.gains);
+                gains.check().map_err(|error| anyhow::anyhow!("{}: {error}", path.display()))?;
+                Ok(GainTable { gains, ..self.trained(self.first_seed(), false)? })
             }
-            Controller::Transfer | Controller::Steady => {
-                let path = self.path("campaigns", &learning(key));
-                law(read::<Campaign>(&path)?.gains, self.table(key.seed, false)?.vehicle, &path)?
+            ControllerKind::Transfer | ControllerKind::Steady => {
+                let folder = self.loop_folder(key);
+                match Journal::load(&folder)?.end {
+                    Some(end) => ClosedLoop::table(&folder, end.best),
+                    None => bail!("{}: has not ended", folder.display()),
+                }
             }
-        })
+        }
     }
 
-    /// A world by its name.
-    ///
-    /// # Errors
-    /// If it is none of the comparison's.
-    pub fn world(&self, name: &str) -> Result<&Params> {
+    fn world(&self, name: &str) -> Result<&BenchWorld> {
         self.worlds.get(name).with_context(|| format!("there is no world `{name}` here"))
     }
 
@@ -378,7 +424,7 @@ impl Bench {
         }
     }
 
-    fn table(&self, seed: u64, randomised: bool) -> Result<GainTable> {
+    fn trained(&self, seed: u64, randomised: bool) -> Result<GainTable> {
         let path = self.run_of(seed, randomised).join("gains.bin");
         Ok(gains_file::load(&path.to_string_lossy())?)
     }
@@ -389,30 +435,38 @@ impl Bench {
 
     fn path(&self, kind: &str, key: &Key) -> PathBuf {
         let who = if key.variation.is_empty() {
-            key.controller.id().to_owned()
+            key.controller.name().to_owned()
         } else {
-            format!("{}@{}", key.controller.id(), key.variation)
+            format!("{}@{}", key.controller.name(), key.variation)
         };
         let folder = self.out.join(kind).join(&key.world).join(key.task.name()).join(who);
-        folder.join(format!("seed-{}.json", key.seed))
+        folder.join(format!("seed-{}", key.seed))
+    }
+
+    fn cell_path(&self, key: &Key) -> PathBuf {
+        self.path("cells", key).with_extension("json")
     }
 }
 
-/// The campaign's key: the task is the one that is learned on.
+/// The key of the loop: the task is the one that is learned on.
 fn learning(key: &Key) -> Key {
     Key { task: learned_on(key.task), ..key.clone() }
+}
+
+fn make_folder(folder: &Path) -> Result<()> {
+    std::fs::create_dir_all(folder).with_context(|| format!("{}: cannot make the folder", folder.display()))
 }
 
 fn read<T: DeserializeOwned>(path: &Path) -> Result<T> {
     let bytes = std::fs::read(path).with_context(|| format!("{}: cannot be read", path.display()))?;
     serde_json::from_slice(&bytes).with_context(|| {
-        format!("{}: cannot be understood; delete the file to compute it again", path.display())
+        format!("{}: not a result of this version; delete the file to compute it again", path.display())
     })
 }
 
 fn write<T: Serialize>(path: &Path, value: &T) -> Result<()> {
     if let Some(folder) = path.parent() {
-        std::fs::create_dir_all(folder).with_context(|| format!("{}: cannot be made", folder.display()))?;
+        make_folder(folder)?;
     }
     files::write(path, &serde_json::to_vec_pretty(value)?)
 }
@@ -423,7 +477,7 @@ impl fmt::Display for Key {
             f,
             "{} on {} in {}, seed {}",
             self.controller.title(),
-            self.task.name(),
+            self.task,
             self.world,
             self.seed
         )?;
@@ -436,7 +490,7 @@ impl fmt::Display for Job {
         match self {
             Self::Train { seed, randomised: false } => write!(f, "training, seed {seed}"),
             Self::Train { seed, .. } => write!(f, "training in random worlds, seed {seed}"),
-            Self::Search { world, task } => write!(f, "oracle's search on {} in {world}", task.name()),
+            Self::Search { world, task } => write!(f, "oracle on {task} in {world}"),
             Self::Learn(key) => write!(f, "learning of {key}"),
             Self::Judge(key) => write!(f, "judging {key}"),
         }

@@ -1,10 +1,12 @@
-//! What the comparison should show, and whether it does.
+//! What the evaluation should show, and whether it does.
 
 use serde::Serialize;
-use steady_sim::flight::Task;
+use steady_sim::Task;
+use steady_sim::metrics::{HOVER_HEIGHT_ERROR, Metric, REWARD, TILT, TRACKING_ERROR};
 
-use super::results::{Estimate, Group, Metric, Results, paired};
-use super::suite::Controller::{self, Oracle, Pid, Simulator, Steady, Transfer};
+use super::results::{Group, Results, estimate, paired};
+use crate::closed_loop::ControllerKind::{self, Oracle, Pid, Simulator, Steady, Transfer};
+use crate::stats::Estimate;
 
 /// What a number must be.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
@@ -21,7 +23,7 @@ pub enum Bound {
 /// Whether a claim holds.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Verdict {
+pub enum ClaimStatus {
     /// Yes, with its whole interval.
     Met,
     /// The mean is enough, but the interval reaches past the bound, or there is none.
@@ -44,35 +46,35 @@ pub struct Claim {
     /// What it must be.
     pub needed: Bound,
     /// Whether it is.
-    pub verdict: Verdict,
+    pub status: ClaimStatus,
 }
 
 impl Claim {
     fn new(text: String, unit: &'static str, needed: Bound, values: Result<Vec<f64>, String>) -> Self {
         let (measured, reason) = match values {
-            Ok(values) if values.iter().all(|v| v.is_finite()) => (Estimate::of(&values), None),
-            Ok(_) => (None, Some("it cannot be computed from these flights".to_owned())),
+            Ok(values) if values.iter().all(|v| v.is_finite()) => (estimate(&values), None),
+            Ok(_) => (None, Some("a value is not finite".to_owned())),
             Err(reason) => (None, Some(reason)),
         };
-        let verdict = match &measured {
+        let status = match &measured {
             Some(measured) => judge(measured, needed),
-            None => Verdict::Unmeasured(reason.unwrap_or_else(|| "it was not flown".to_owned())),
+            None => ClaimStatus::Unmeasured(reason.unwrap_or_else(|| "it was not flown".to_owned())),
         };
-        Self { text, measured, unit, needed, verdict }
+        Self { text, measured, unit, needed, status }
     }
 }
 
-fn judge(measured: &Estimate, needed: Bound) -> Verdict {
+fn judge(measured: &Estimate, needed: Bound) -> ClaimStatus {
     let holds = |value: f64| match needed {
         Bound::AtLeast(bound) => value >= bound,
         Bound::MoreThan(bound) => value > bound,
         Bound::AtMost(bound) => value <= bound,
     };
-    let surely = measured.half.is_some_and(|h| holds(measured.mean - h) && holds(measured.mean + h));
+    let surely = measured.half_width.is_some_and(|h| holds(measured.mean - h) && holds(measured.mean + h));
     match (holds(measured.mean), surely) {
-        (true, true) => Verdict::Met,
-        (true, false) => Verdict::MetOnAverage,
-        (false, _) => Verdict::Missed,
+        (true, true) => ClaimStatus::Met,
+        (true, false) => ClaimStatus::MetOnAverage,
+        (false, _) => ClaimStatus::Missed,
     }
 }
 
@@ -86,11 +88,11 @@ pub fn claims(results: &Results) -> Vec<Claim> {
 }
 
 fn about(results: &Results, world: &str) -> Vec<Claim> {
-    let per_seed = |task: Task, controller: Controller, metric: Metric| {
+    let per_seed = |task: Task, controller: ControllerKind, metric: &Metric| {
         results.per_seed(Group { world, task, controller, variation: "" }, metric)
     };
     // How much smaller an error is with STEADY.
-    let less = |task: Task, other: Controller, metric: Metric, value: Less| {
+    let less = |task: Task, other: ControllerKind, metric: &Metric, value: Less| {
         paired(&per_seed(task, other, metric), &per_seed(task, Steady, metric), value)
     };
     let mut claims = Vec::new();
@@ -100,7 +102,7 @@ fn about(results: &Results, world: &str) -> Vec<Claim> {
             format!("{world}, figure8: tracking error below {}'s", other.title()),
             "%",
             Bound::AtLeast(percent),
-            Ok(less(eight, other, Metric::TrackingError, |other, steady| 100.0 * (other - steady) / other)),
+            Ok(less(eight, other, &TRACKING_ERROR, |other, steady| 100.0 * (other - steady) / other)),
         ));
     }
     for (other, percent) in [(Simulator, 22.7), (Transfer, 9.1), (Pid, 10.9)] {
@@ -108,28 +110,25 @@ fn about(results: &Results, world: &str) -> Vec<Claim> {
             format!("{world}, figure8: cumulative reward above {}'s", other.title()),
             "%",
             Bound::AtLeast(percent),
-            Ok(less(eight, other, Metric::Reward, |other, steady| 100.0 * (steady - other) / other.abs())),
+            Ok(less(eight, other, &REWARD, |other, steady| 100.0 * (steady - other) / other.abs())),
         ));
     }
-    let measures: [(&str, &'static str, Metric, Less); 2] = [
-        ("height error", "cm", Metric::HeightError, |other, steady| 100.0 * (other - steady)),
-        ("roll/pitch RMS", "deg", Metric::Tilt, |other, steady| (other - steady).to_degrees()),
-    ];
-    for (name, unit, metric, value) in measures {
+    for metric in [&HOVER_HEIGHT_ERROR, &TILT] {
         for other in [Simulator, Transfer] {
+            let values = less(Task::TakeoffLand, other, metric, |other, steady| other - steady);
             claims.push(Claim::new(
-                format!("{world}, takeoff-land: {name} smaller than {}'s", other.title()),
-                unit,
+                format!("{world}, takeoff-land: {} smaller than {}'s", metric.name, other.title()),
+                metric.unit,
                 Bound::MoreThan(0.0),
-                Ok(less(Task::TakeoffLand, other, metric, value)),
+                Ok(values.iter().map(|v| metric.scale * v).collect()),
             ));
         }
     }
     for task in [Task::TakeoffLand, eight] {
-        for (name, metric) in [("tracking error", Metric::TrackingError), ("reward", Metric::Reward)] {
+        for metric in [&TRACKING_ERROR, &REWARD] {
             let [from, now, to] = [Simulator, Steady, Oracle].map(|c| per_seed(task, c, metric));
             let way = paired(&from, &to, |from, to| to - from);
-            let better = |gap: &f64| if metric == Metric::Reward { *gap > 0.0 } else { *gap < 0.0 };
+            let better = |gap: &f64| if metric.larger_is_better { *gap > 0.0 } else { *gap < 0.0 };
             let parts = if way.iter().all(better) {
                 let parts = from.iter().filter_map(|(seed, from)| {
                     Some(100.0 * (now.get(seed)? - from) / (to.get(seed)? - from))
@@ -139,7 +138,7 @@ fn about(results: &Results, world: &str) -> Vec<Claim> {
                 Err("the Oracle is not better than the Simulator with every seed".to_owned())
             };
             claims.push(Claim::new(
-                format!("{world}, {}: part of the way from Simulator to Oracle in {name}", task.name()),
+                format!("{world}, {task}: part of the way from Simulator to Oracle in {}", metric.name),
                 "%",
                 Bound::AtLeast(70.0),
                 parts,
@@ -150,26 +149,29 @@ fn about(results: &Results, world: &str) -> Vec<Claim> {
     claims
 }
 
-/// What discovery brought to predictions, over all campaigns with it in a world.
+/// What discovery brought to predictions, over all loops with it in a world.
 fn discovery(results: &Results, world: &str) -> Vec<Claim> {
     let groups =
         results.groups().filter(|g| g.world == world && g.controller == Steady && g.variation.is_empty());
     let found: Vec<_> =
-        groups.flat_map(|g| results.campaigns_of(g)).filter_map(|campaign| campaign.discovery).collect();
+        groups.flat_map(|g| results.loops_of(g)).filter_map(|l| l.last_adaptation.as_ref()).collect();
     let less = found
         .iter()
-        .map(|d| 100.0 * f64::from(d.error_without - d.error_with) / f64::from(d.error_without))
+        .filter_map(|r| {
+            let transfer = r.prediction.transfer;
+            Some(100.0 * (transfer - r.prediction.discovery?) / transfer)
+        })
         .collect();
-    let largest = found.iter().map(|d| f64::from(d.correlation)).reduce(f64::max);
+    let largest = found.iter().filter_map(|r| Some(r.discovery?.correlation)).reduce(f64::max);
     let mut correlation = Claim::new(
         format!("{world}: largest correlation of a new skill with one of the simulator's"),
         "",
         Bound::AtMost(0.05),
         Ok(largest.into_iter().collect()),
     );
-    // The largest of all is no mean: it needs no interval.
-    if correlation.verdict == Verdict::MetOnAverage {
-        correlation.verdict = Verdict::Met;
+    // A maximum needs no interval.
+    if correlation.status == ClaimStatus::MetOnAverage {
+        correlation.status = ClaimStatus::Met;
     }
     vec![
         Claim::new(
@@ -189,11 +191,11 @@ mod tests {
     use super::*;
 
     /// The paper's table, with three seeds that differ a little; tracking error and reward of STEADY as given.
-    fn papers(steady: f32, reward: f32) -> Vec<Cell> {
+    fn papers(steady: f64, reward: f64) -> Vec<Cell> {
         let mut cells = Vec::new();
         for seed in 1..=3_u8 {
-            let k = 1.0 + 0.001 * f32::from(seed);
-            let mut add = |controller, error: f32, reward: f32| {
+            let k = 1.0 + 0.001 * f64::from(seed);
+            let mut add = |controller, error: f64, reward: f64| {
                 for task in [Task::FigureEight, Task::TakeoffLand] {
                     cells.push(cell(task, controller, seed.into(), error * k, reward * k));
                 }
@@ -207,16 +209,21 @@ mod tests {
         cells
     }
 
-    fn verdict(claims: &[Claim], text: &str) -> Verdict {
-        claims.iter().find(|c| c.text.contains(text)).unwrap().verdict.clone()
+    fn set_error(cell: &mut Cell, error_m: f64) {
+        let metrics = cell.flights.iter_mut().filter_map(|f| f.metrics.as_mut());
+        metrics.for_each(|m| m.tracking_error_m = error_m);
+    }
+
+    fn status(claims: &[Claim], text: &str) -> ClaimStatus {
+        claims.iter().find(|c| c.text.contains(text)).unwrap().status.clone()
     }
 
     #[test]
-    fn what_is_met_is_met() {
+    fn claims_that_hold_are_met() {
         let claims = claims(&results(papers(0.0975, -1220.0)));
-        let unmet: Vec<_> = claims.iter().filter(|c| c.verdict != Verdict::Met).collect();
+        let unmet: Vec<_> = claims.iter().filter(|c| c.status != ClaimStatus::Met).collect();
         // Nothing was learned in these hand-made results, so discovery is not measured.
-        assert!(unmet.iter().all(|c| matches!(c.verdict, Verdict::Unmeasured(_))), "{unmet:#?}");
+        assert!(unmet.iter().all(|c| matches!(c.status, ClaimStatus::Unmeasured(_))), "{unmet:#?}");
         assert_eq!((claims.len(), unmet.len()), (15, 2));
         let below = claims.iter().find(|c| c.text.contains("error below Simulator")).unwrap();
         let expected = 100.0 * (1.0 - 0.0975 / 0.1406);
@@ -224,35 +231,35 @@ mod tests {
     }
 
     #[test]
-    fn what_is_missed_is_said() {
+    fn claims_that_do_not_hold_are_missed() {
         let mut cells = papers(0.112, -1380.0);
         let found = claims(&results(cells.clone()));
         for text in
             ["error below Simulator", "error below Skill", "reward above Simulator", "RMS smaller than Skill"]
         {
-            assert_eq!(verdict(&found, text), Verdict::Missed, "{text}");
+            assert_eq!(status(&found, text), ClaimStatus::Missed, "{text}");
         }
         let part =
             found.iter().find(|c| c.text.contains("figure8: part of the way from Simulator to Oracle in t"));
         let part = part.unwrap();
-        assert_eq!(part.verdict, Verdict::Missed);
+        assert_eq!(part.status, ClaimStatus::Missed);
         assert!((part.measured.unwrap().mean - 100.0 * (0.1406 - 0.112) / (0.1406 - 0.09)).abs() < 0.01);
-        // An oracle that is none is no ceiling.
+        // An oracle that is worse than the simulator's gains bounds nothing.
         for cell in cells.iter_mut().filter(|c| c.key.controller == Oracle) {
-            cell.flights.iter_mut().for_each(|f| f.tracking_error_m = 0.2);
+            set_error(cell, 0.2);
         }
         let found = claims(&results(cells));
-        assert!(matches!(verdict(&found, "Oracle in tracking error"), Verdict::Unmeasured(_)));
+        assert!(matches!(status(&found, "Oracle in tracking error"), ClaimStatus::Unmeasured(_)));
     }
 
     #[test]
     fn an_interval_across_the_bound_is_no_proof() {
         let mut cells = papers(0.0975, -1220.0);
         for cell in cells.iter_mut().filter(|c| c.key.controller == Steady && c.key.seed == 2) {
-            cell.flights.iter_mut().for_each(|f| f.tracking_error_m = 0.09);
+            set_error(cell, 0.09);
         }
-        assert_eq!(verdict(&claims(&results(cells.clone())), "error below Simulator"), Verdict::MetOnAverage);
+        assert_eq!(status(&claims(&results(cells.clone())), "error below Simulator"), ClaimStatus::MetOnAverage);
         cells.retain(|c| c.key.seed == 1);
-        assert_eq!(verdict(&claims(&results(cells)), "error below Simulator"), Verdict::MetOnAverage);
+        assert_eq!(status(&claims(&results(cells)), "error below Simulator"), ClaimStatus::MetOnAverage);
     }
 }

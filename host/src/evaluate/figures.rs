@@ -1,30 +1,29 @@
-//! The paper's pictures: trajectories in space and from above, roll and pitch, and how the error falls.
+//! The paper's figures: trajectories in space and from above, roll and pitch, and how the error falls.
 
 use std::path::PathBuf;
 
 use anyhow::{Context, Result};
-use steady_common::Vec3;
-use steady_sim::flight::{self, Sample, Task};
+use steady_sim::Task;
+use steady_sim::metrics::TRACKING_ERROR;
 
+use crate::closed_loop::ControllerKind;
+use crate::closed_loop::outcome::mean;
 use crate::plot::space::{PathInSpace, Space};
 use crate::plot::{Chart, Series};
-use crate::stats::mean_95;
+use crate::report::flight::Trace;
+use crate::stats::Estimate;
 
 use super::bench::{Bench, Key};
-use super::judge::Use;
-use super::results::{Group, Results};
-use super::suite::{Controller, learned_on};
+use super::results::{Group, LearnedLoop, Results};
+use super::suite::learned_on;
 
-/// A picture needs no more than every fifth control step.
-const EVERY: usize = 5;
-/// More worlds than these are not drawn.
-const MOST_WORLDS: usize = 3;
+/// Worlds that are drawn, at most.
+const MAX_WORLDS: usize = 3;
 
-/// The first flight of the first seed of a controller.
-type Trace = (&'static str, Vec<Sample>);
-type Point = fn(&Sample) -> (f64, f64);
+/// A value of a trace over its points.
+type Values = fn(&Trace, usize) -> f64;
 
-/// Draws everything into the folder's `figures`; gives the pictures.
+/// Draws everything into the folder's `figures`; returns the pictures.
 ///
 /// # Errors
 /// If something cannot be read or written.
@@ -32,7 +31,7 @@ pub fn draw(bench: &Bench, results: &Results) -> Result<Vec<PathBuf>> {
     let folder = bench.folder().join("figures");
     std::fs::create_dir_all(&folder).with_context(|| format!("{}: cannot be made", folder.display()))?;
     let mut pictures = Vec::new();
-    for world in results.settings.worlds.iter().take(MOST_WORLDS) {
+    for world in results.settings.worlds.iter().take(MAX_WORLDS) {
         for task in &results.settings.tasks {
             let stem = |name: &str| folder.join(format!("{world}-{}-{name}", task.name()));
             let traces = traces(bench, world, *task)?;
@@ -47,103 +46,89 @@ pub fn draw(bench: &Bench, results: &Results) -> Result<Vec<PathBuf>> {
     Ok(pictures)
 }
 
+/// The first judged flight of the first seed, of every controller.
 fn traces(bench: &Bench, world: &str, task: Task) -> Result<Vec<Trace>> {
     let seed = bench.settings.seeds.first().copied().unwrap_or(1);
-    let trace = |controller: &Controller| {
+    let trace = |controller: &ControllerKind| {
         let key =
             Key { world: world.to_owned(), task, controller: *controller, variation: String::new(), seed };
-        let (mut samples, mut step) = (Vec::new(), 0_usize);
-        let flight_seed = Use::Judgement.seed(seed, 0);
-        flight::fly(bench.world(world)?, bench.pilot(&key)?, task, flight_seed, |sample| {
-            if step.is_multiple_of(EVERY) {
-                samples.push(*sample);
-            }
-            step += 1;
-        });
-        Ok((controller.title(), samples))
+        Trace::load(&bench.first_flight(&key), controller.title(), controller.name())
     };
     bench.settings.controllers.iter().map(trace).collect()
 }
 
 fn flights(traces: &[Trace], world: &str, task: Task) -> Vec<(&'static str, Chart)> {
-    let chart =
-        |title: &str, x: &str, y: &str, point: Point, reference: Option<Point>, equal_axes: bool| Chart {
-            title: format!("{title}, {}, world {world}", task.name()),
-            x_label: x.to_owned(),
-            y_label: y.to_owned(),
-            equal_axes,
-            series: lines(traces, point, reference),
-        };
-    let above: Point = |s| (s.truth.position.x.into(), s.truth.position.y.into());
-    let above_reference: Point = |s| (s.reference.position.x.into(), s.reference.position.y.into());
+    let chart = |title: &str, x: (&str, Values), y: (&str, Values), equal_axes: bool| Chart {
+        title: format!("{title}, {task}, world {world}"),
+        x_label: x.0.to_owned(),
+        y_label: y.0.to_owned(),
+        equal_axes,
+        series: traces
+            .iter()
+            .map(|trace| Series {
+                name: trace.name.clone(),
+                points: (0..trace.time_s.len()).map(|i| (x.1(trace, i), y.1(trace, i))).collect(),
+                ..Series::default()
+            })
+            .collect(),
+    };
+    let time: (&str, Values) = ("time (s)", |t, i| t.time_s[i]);
     let mut charts = vec![
-        ("roll", chart("Roll", "time (s)", "roll (deg)", |s| (s.time_s.into(), angles(s).0), None, false)),
-        ("pitch", chart("Pitch", "time (s)", "pitch (deg)", |s| (s.time_s.into(), angles(s).1), None, false)),
+        ("roll", chart("Roll", time, ("roll (deg)", |t, i| t.attitude_deg[0][i]), false)),
+        ("pitch", chart("Pitch", time, ("pitch (deg)", |t, i| t.attitude_deg[1][i]), false)),
     ];
+    let reference = reference(traces);
+    let with_reference = |mut chart: Chart, points: Vec<(f64, f64)>| {
+        let name = "reference".to_owned();
+        chart.series.push(Series { name, points, is_reference: true, ..Series::default() });
+        chart
+    };
     if matches!(task, Task::Hover | Task::TakeoffLand) {
-        charts.push((
-            "height",
-            chart(
-                "Height",
-                "time (s)",
-                "height (m)",
-                |s| (s.time_s.into(), s.truth.position.z.into()),
-                Some(|s| (s.time_s.into(), s.reference.position.z.into())),
-                false,
-            ),
-        ));
+        let height = chart("Height", time, ("height (m)", |t, i| t.position_m[2][i]), false);
+        let points = reference.iter().map(|(time_s, p)| (*time_s, p[2])).collect();
+        charts.push(("height", with_reference(height, points)));
     } else {
-        charts.push(("above", chart("From above", "x (m)", "y (m)", above, Some(above_reference), true)));
+        let x: (&str, Values) = ("x (m)", |t, i| t.position_m[0][i]);
+        let above = chart("From above", x, ("y (m)", |t, i| t.position_m[1][i]), true);
+        let points = reference.iter().map(|(_, p)| (p[0], p[1])).collect();
+        charts.push(("above", with_reference(above, points)));
     }
     charts
 }
 
-fn lines(traces: &[Trace], point: Point, reference: Option<Point>) -> Vec<Series> {
-    let line = |name: &str, samples: &[Sample], point: Point| Series {
-        name: name.to_owned(),
-        points: samples.iter().map(point).collect(),
-        ..Series::default()
-    };
-    let mut series: Vec<Series> = traces.iter().map(|(name, samples)| line(name, samples, point)).collect();
-    if let (Some(samples), Some(reference)) = (longest(traces), reference) {
-        series.push(Series { is_reference: true, ..line("reference", samples, reference) });
-    }
-    series
-}
-
 fn space(traces: &[Trace], world: &str, task: Task) -> Space {
-    let path = |name: &str, samples: &[Sample], place: fn(&Sample) -> Vec3, is_reference| PathInSpace {
-        name: name.to_owned(),
-        points: samples.iter().map(place).map(|p| [p.x, p.y, p.z].map(f64::from)).collect(),
-        is_reference,
-    };
-    let mut paths: Vec<PathInSpace> =
-        traces.iter().map(|(name, samples)| path(name, samples, |s| s.truth.position, false)).collect();
-    paths.extend(longest(traces).map(|samples| path("reference", samples, |s| s.reference.position, true)));
-    Space { title: format!("{}, world {world} (m)", task.name()), paths }
+    let mut paths: Vec<PathInSpace> = traces
+        .iter()
+        .map(|t| PathInSpace {
+            name: t.name.clone(),
+            points: (0..t.time_s.len()).map(|i| std::array::from_fn(|k| t.position_m[k][i])).collect(),
+            is_reference: false,
+        })
+        .collect();
+    let points = reference(traces).into_iter().map(|(_, p)| p).collect();
+    paths.push(PathInSpace { name: "reference".to_owned(), points, is_reference: true });
+    Space { title: format!("{task}, world {world} (m)"), paths }
 }
 
-/// The longest flight has the whole of the reference.
-fn longest(traces: &[Trace]) -> Option<&[Sample]> {
-    traces.iter().map(|(_, samples)| &samples[..]).max_by_key(|samples| samples.len())
+/// Time and place of the reference, from the longest trace, which has all of it.
+fn reference(traces: &[Trace]) -> Vec<(f64, [f64; 3])> {
+    let Some(trace) = traces.iter().max_by_key(|t| t.time_s.len()) else { return Vec::new() };
+    let [x, y, z] = &trace.reference_m;
+    let points = trace.time_s.iter().zip(x).zip(y).zip(z);
+    points.filter_map(|(((time_s, x), y), z)| Some((*time_s, [(*x)?, (*y)?, (*z)?]))).collect()
 }
 
-fn angles(s: &Sample) -> (f64, f64) {
-    let rpy = s.truth.attitude.to_euler();
-    (f64::from(rpy.x).to_degrees(), f64::from(rpy.y).to_degrees())
-}
-
-/// Tracking error over flights, mean and 95 % over seeds.
+/// Tracking error of the best table over exploring flights, mean and 95 % over seeds.
 fn learning(results: &Results, world: &str, task: Task) -> Option<(&'static str, Chart)> {
-    let series: Vec<Series> = [Controller::Transfer, Controller::Steady]
+    let series: Vec<Series> = [ControllerKind::Transfer, ControllerKind::Steady]
         .into_iter()
         .filter_map(|controller| curve(results, Group { world, task, controller, variation: "" }))
         .collect();
     (learned_on(task) == task && !series.is_empty()).then(|| {
         let chart = Chart {
-            title: format!("Learning from flights, {}, world {world}", task.name()),
-            x_label: "flights".to_owned(),
-            y_label: "tracking error without noise (cm)".to_owned(),
+            title: format!("Learning from flights, {task}, world {world}"),
+            x_label: "exploring flights".to_owned(),
+            y_label: format!("{} of judging flights", TRACKING_ERROR.heading()),
             series,
             ..Chart::default()
         };
@@ -151,24 +136,32 @@ fn learning(results: &Results, world: &str, task: Task) -> Option<(&'static str,
     })
 }
 
-fn curve(results: &Results, group: Group) -> Option<Series> {
-    let campaigns: Vec<_> = results.campaigns_of(group).collect();
-    let rounds = campaigns.iter().map(|c| c.rounds.len()).min()?;
-    let (mut points, mut band) = (Vec::new(), Vec::new());
-    for round in 0..rounds {
-        let errors: Option<Vec<f64>> = campaigns
-            .iter()
-            .map(|c| c.rounds[round].tracking_error_m.map(|e| 100.0 * f64::from(e)))
-            .collect();
-        let (mean, half) = mean_95(&errors?);
-        points.push((campaigns[0].rounds[round].flights as f64, mean));
-        band.push((mean - half, mean + half));
+/// Exploring flights so far, and the judging flights' error of the best table then.
+fn progress(learned: &LearnedLoop) -> Vec<(usize, f64)> {
+    let (mut flights, mut best, mut points) = (0, None, Vec::new());
+    for iteration in &learned.journal.iterations {
+        if let (Some(judged), Some(true)) =
+            (&iteration.judged, iteration.decision.as_ref().map(|d| d.is_kept))
+        {
+            best = mean(judged, &TRACKING_ERROR);
+        }
+        points.extend(best.map(|error| (flights, TRACKING_ERROR.scale * error)));
+        flights += iteration.explored.as_ref().map_or(0, Vec::len);
     }
-    let (title, seeds) = (group.controller.title(), campaigns.len());
-    Some(Series {
-        name: if seeds > 1 { format!("{title}, mean and 95 % of {seeds} seeds") } else { title.to_owned() },
-        points,
-        band: if seeds > 1 { band } else { Vec::new() },
-        is_reference: false,
-    })
+    points
+}
+
+fn curve(results: &Results, group: Group<'_>) -> Option<Series> {
+    let loops: Vec<Vec<(usize, f64)>> = results.loops_of(group).map(progress).collect();
+    let iterations = loops.iter().map(Vec::len).min()?;
+    let (mut points, mut band) = (Vec::new(), Vec::new());
+    for iteration in 0..iterations {
+        let errors: Vec<f64> = loops.iter().map(|l| l[iteration].1).collect();
+        let Estimate { mean, half_width } = Estimate::of(&errors);
+        points.push((loops[0][iteration].0 as f64, mean));
+        band.extend(half_width.map(|half| (mean - half, mean + half)));
+    }
+    let (title, seeds) = (group.controller.title(), loops.len());
+    let name = if seeds > 1 { format!("{title}, mean and 95 % of {seeds} seeds") } else { title.to_owned() };
+    Some(Series { name, points, band, is_reference: false })
 }

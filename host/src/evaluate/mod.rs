@@ -1,19 +1,15 @@
-//! The comparison: controllers × tasks × worlds × seeds, with intervals, claims and the paper's pictures.
+//! The evaluation: controllers × tasks × worlds × seeds, with intervals, claims and the paper's figures.
 //!
-//! [`suite`] says what is compared, [`mod@bench`] what there is to do for it and where its results are kept,
-//! [`queue`] does it on some threads; [`campaign`] learns from flights as a drone would, [`ceiling`] searches
-//! the oracle's gains, [`judge`] flies for the record. [`results`] puts the numbers together, [`claims`] and
-//! [`harm`] say what they show, [`report`] and [`figures`] write it down, and [`run`] is the command.
+//! [`suite`] says what is compared and by which protocol, [`mod@bench`] what there is to do for it and where its
+//! results are kept. What learns from flights does so by the engine of [`crate::closed_loop`], [`ceiling`] searches
+//! the oracle's gains. [`results`] puts the numbers together, [`claims`] and [`harm`] say what they show, [`report`]
+//! and [`figures`] write it down.
 
 pub mod bench;
-pub mod campaign;
 pub mod ceiling;
 pub mod claims;
 pub mod figures;
 pub mod harm;
-pub mod judge;
-pub mod queue;
 pub mod report;
 pub mod results;
-pub mod run;
 pub mod suite;

@@ -1,27 +1,34 @@
-//! Results as Markdown for people, JSON for programs and CSV for spreadsheets.
+//! Results as Markdown, JSON and CSV.
 
 use std::fmt::Write as _;
 
 use anyhow::Result;
 use serde::Serialize;
 
-use super::claims::{Bound, Claim, Verdict, claims};
-use super::harm::{Comparison, compare};
-use super::results::{Estimate, Group, Metric, Results, Row};
-use super::suite::{Controller, Settings, Suite};
+use steady_sim::metrics::{REWARD, TRACKING_ERROR};
+use steady_sim::{METRICS, Task};
 
-/// Everything that a comparison shows.
+use super::claims::{Bound, Claim, ClaimStatus, claims};
+use super::harm::{HarmCheck, compare};
+use super::results::{Group, Results, TableRow, estimate};
+use super::suite::{Suite, SuiteSettings, learned_on};
+use crate::closed_loop::journal::Made;
+use crate::closed_loop::{ControllerKind, MetricSummary};
+use crate::out::Table;
+use crate::stats::Estimate;
+
+/// Everything that an evaluation shows.
 #[derive(Clone, Debug, Serialize)]
 pub struct Report {
     /// What was compared.
-    pub settings: Settings,
+    pub settings: SuiteSettings,
     /// The table.
-    pub rows: Vec<Row>,
+    pub rows: Vec<TableRow>,
     /// What it should show and whether it does; of the suites `paper` and `quick`.
     pub claims: Vec<Claim>,
     /// STEADY against the Simulator, flight by flight.
-    pub harm: Vec<Comparison>,
-    /// What learning from flights went through.
+    pub harm: Vec<HarmCheck>,
+    /// What learning from flights took and brought.
     pub learning: Vec<Learning>,
 }
 
@@ -31,43 +38,45 @@ pub struct Learning {
     /// World.
     pub world: String,
     /// Task.
-    pub task: steady_sim::flight::Task,
+    pub task: Task,
     /// Controller.
-    pub controller: Controller,
+    pub controller: ControllerKind,
     /// Variation.
     pub variation: String,
-    /// Campaigns.
-    pub campaigns: usize,
-    /// Flights with noise.
-    pub flights: usize,
-    /// Those that crashed.
-    pub crashes: usize,
-    /// Rounds whose step was refused outright.
+    /// Closed loops.
+    pub loops: usize,
+    /// Their exploring flights.
+    pub exploring_flights: usize,
+    /// Those that failed.
+    pub failed: usize,
+    /// Their judging flights.
+    pub judging_flights: usize,
+    /// Iterations without a proposal: the worlds refused every part of the step.
     pub refused: usize,
-    /// Rounds that flew so much worse that their gains were given up.
+    /// Tables that were rolled back.
     pub rolled_back: usize,
-    /// Campaigns that ended with the gains of their start, as nothing clearly better was flown.
+    /// Loops that ended with the first table.
     pub unchanged: usize,
-    /// Squared error of the next state on pieces of flights that were not fitted, relative to how far the state
-    /// moves, with the new skills.
+    /// Held-out squared error of the next state relative to how far it moves, with the new skills, in the last
+    /// adaptation.
     pub error_with_discovery: Option<Estimate>,
     /// The same with the simulator's skills alone, same flights and gains.
     pub error_without_discovery: Option<Estimate>,
     /// Largest normalised correlation of a new skill with one of the simulator's.
     pub correlation: Option<f64>,
-    /// The same before the projection: what the penalty λ alone achieves.
+    /// The same before the projection: by the penalty λ alone.
     pub correlation_by_penalty: Option<f64>,
 }
 
 impl Report {
-    /// Of results.
+    /// From results.
     #[must_use]
     pub fn new(results: &Results) -> Self {
-        let shows = matches!(results.settings.suite, Suite::Paper | Suite::Quick);
+        let has_claims = matches!(results.settings.suite, Suite::Paper | Suite::Quick);
         Self {
             settings: results.settings.clone(),
             rows: results.rows(),
-            claims: if shows { claims(results) } else { Vec::new() },
+            claims: if has_claims { claims(results) } else { Vec::new() },
             harm: compare(results),
             learning: results.groups().filter_map(|group| learning(results, group)).collect(),
         }
@@ -84,21 +93,24 @@ impl Report {
 
     fn write(&self, text: &mut String) -> std::fmt::Result {
         let s = &self.settings;
-        let plan = &s.plan;
+        let p = &s.protocol;
         writeln!(text, "# Evaluation\n")?;
-        writeln!(
+        write!(
             text,
-            "{} seed{}, preset `{}`; {} flights of learning in {} rounds with noise {:?} held {} steps; judged by {} \
-             flights without noise that nothing was learned from. ± is the 95 % interval over seeds.",
+            "{} drone, {} seed{}, preset `{}`; closed loops of {} iterations and {} exploring flights with noise {:?} held {} \
+             steps, {} judging flights for each table; every controller judged by {} other flights without noise.",
+            p.drone,
             s.seeds.len(),
             if s.seeds.len() == 1 { "" } else { "s" },
-            plan.preset,
-            plan.flights,
-            plan.rounds,
-            plan.noise,
-            plan.hold,
-            plan.judged
+            p.preset,
+            p.iterations,
+            p.flights,
+            p.noise,
+            p.hold,
+            p.judging,
+            p.judged
         )?;
+        writeln!(text, "{}", if s.seeds.len() > 1 { " ± is the 95 % interval over seeds." } else { "" })?;
         if !self.claims.is_empty() {
             self.write_claims(text)?;
         }
@@ -115,16 +127,16 @@ impl Report {
     }
 
     fn write_claims(&self, text: &mut String) -> std::fmt::Result {
-        let count = |wanted: fn(&Verdict) -> bool| self.claims.iter().filter(|c| wanted(&c.verdict)).count();
+        let count = |wanted: fn(&ClaimStatus) -> bool| self.claims.iter().filter(|c| wanted(&c.status)).count();
         writeln!(
             text,
             "\n## Claims\n\n{} met, {} met on average only, {} missed, {} not measured.\n",
-            count(|v| *v == Verdict::Met),
-            count(|v| *v == Verdict::MetOnAverage),
-            count(|v| *v == Verdict::Missed),
-            count(|v| matches!(v, Verdict::Unmeasured(_)))
+            count(|v| *v == ClaimStatus::Met),
+            count(|v| *v == ClaimStatus::MetOnAverage),
+            count(|v| *v == ClaimStatus::Missed),
+            count(|v| matches!(v, ClaimStatus::Unmeasured(_)))
         )?;
-        writeln!(text, "| claim | needed | measured | verdict |\n|---|---:|---:|---|")?;
+        let mut table = Table::new(["claim", "needed", "measured", "status"]);
         for claim in &self.claims {
             let unit = claim.unit;
             let digits = if unit == "%" { 1 } else { 3 };
@@ -134,25 +146,25 @@ impl Report {
                 Bound::AtMost(bound) => format!("≤ {bound} {unit}"),
             };
             let measured =
-                claim.measured.map_or_else(|| "–".to_owned(), |m| format!("{} {unit}", m.text(digits)));
-            let verdict = match &claim.verdict {
-                Verdict::Met => "met",
-                Verdict::MetOnAverage => "met on average; the interval does not prove it",
-                Verdict::Missed => "**missed**",
-                Verdict::Unmeasured(reason) => reason,
+                claim.measured.map_or_else(|| "–".to_owned(), |m| format!("{m:.digits$} {unit}"));
+            let status = match &claim.status {
+                ClaimStatus::Met => "met",
+                ClaimStatus::MetOnAverage => "met on average; the interval does not prove it",
+                ClaimStatus::Missed => "**missed**",
+                ClaimStatus::Unmeasured(reason) => reason,
             };
-            writeln!(text, "| {} | {} | {} | {verdict} |", claim.text, needed.trim(), measured.trim())?;
+            table.row([&claim.text, needed.trim(), measured.trim(), status]);
         }
-        Ok(())
+        write!(text, "{table}")
     }
 
     fn write_harm(&self, text: &mut String) -> std::fmt::Result {
         let harmed = self.harm.iter().filter(|c| c.harmed).count();
-        let crashes: usize = self.harm.iter().map(|c| c.new_crashes).sum();
+        let failures: usize = self.harm.iter().map(|c| c.new_failures).sum();
         writeln!(
             text,
-            "\n## Harm\n\nSTEADY less Simulator, flight by flight with the same seeds; ± over flights. {} {} crashes \
-             that the simulator's gains do not have.\n",
+            "\n## Harm\n\nSTEADY less Simulator, flight by flight with the same seeds; ± over flights. {} {failures} flights \
+             failed that do not fail with the simulator's gains.\n",
             match harmed {
                 0 => format!(
                     "In none of {} worlds and tasks is STEADY worse beyond its interval.",
@@ -160,27 +172,21 @@ impl Report {
                 ),
                 n => format!("**In {n} of {} worlds and tasks STEADY does harm.**", self.harm.len()),
             },
-            if crashes == 0 { "No".to_owned() } else { format!("**{crashes}**") },
         )?;
-        writeln!(
-            text,
-            "| world | task | tracking error (cm) | cumulative reward | new crashes | crashes saved | verdict |\n\
-             |---|---|---:|---:|---:|---:|---|"
-        )?;
+        let headings = ["world", "task", &TRACKING_ERROR.heading(), &REWARD.heading(), "new failures", "saved", "status"];
+        let mut table = Table::new(headings);
         for c in &self.harm {
-            writeln!(
-                text,
-                "| {} | {} | {} | {} | {} | {} | {} |",
-                c.world,
-                c.task.name(),
-                c.tracking_error_m.times(100.0).text(2),
-                c.cumulative_reward.text(0),
-                c.new_crashes,
-                c.saved,
-                if c.harmed { "**harm**" } else { "no harm" }
-            )?;
+            table.row([
+                c.world.clone(),
+                c.task.to_string(),
+                format!("{:.*}", TRACKING_ERROR.digits, c.tracking_error_m.scaled(TRACKING_ERROR.scale)),
+                format!("{:.*}", REWARD.digits, c.cumulative_reward.scaled(REWARD.scale)),
+                c.new_failures.to_string(),
+                c.saved.to_string(),
+                if c.harmed { "**harm**" } else { "no harm" }.to_owned(),
+            ]);
         }
-        Ok(())
+        write!(text, "{table}")
     }
 
     fn write_learning(&self, text: &mut String) -> std::fmt::Result {
@@ -189,39 +195,49 @@ impl Report {
         }
         writeln!(
             text,
-            "\n## Learning\n\nErrors are squared errors of the predicted next state on pieces of flights that were not fitted, \
-             relative to how far the state moves, in the last round; with and without discovery on the same flights.\n"
+            "\n## Learning\n\nErrors are held-out squared errors of the predicted next state relative to how far it moves, in the \
+             last adaptation; with and without discovery on the same flights.\n"
         )?;
-        writeln!(
-            text,
-            "| world | task | controller | flights | crashed | steps refused | gains given up | ended with the \
-             start's | error with discovery | without | correlation | by λ alone \
-             |\n|---|---|---|---:|---:|---:|---:|---:|---:|---:|---:|---:|"
-        )?;
-        let shown = |e: &Option<Estimate>| e.map_or_else(|| "–".to_owned(), |e| e.text(4));
+        let headings = [
+            "world",
+            "task",
+            "controller",
+            "exploring flights",
+            "failed",
+            "judging flights",
+            "steps refused",
+            "rolled back",
+            "ended with the first table",
+            "error with discovery",
+            "without",
+            "correlation",
+            "by λ alone",
+        ];
+        let dash = || "–".to_owned();
+        let shown = |e: &Option<Estimate>| e.map_or_else(dash, |e| format!("{e:.4}"));
+        let mut table = Table::new(headings);
         for l in &self.learning {
-            writeln!(
-                text,
-                "| {} | {} | {} | {} | {} | {} | {} | {} | {} | {} | {} | {} |",
-                l.world,
-                l.task.name(),
+            table.row([
+                l.world.clone(),
+                l.task.to_string(),
                 name(l.controller, &l.variation),
-                l.flights,
-                l.crashes,
-                l.refused,
-                l.rolled_back,
-                l.unchanged,
+                l.exploring_flights.to_string(),
+                l.failed.to_string(),
+                l.judging_flights.to_string(),
+                l.refused.to_string(),
+                l.rolled_back.to_string(),
+                l.unchanged.to_string(),
                 shown(&l.error_with_discovery),
                 shown(&l.error_without_discovery),
-                l.correlation.map_or_else(|| "–".to_owned(), |c| format!("{c:.1e}")),
-                l.correlation_by_penalty.map_or_else(|| "–".to_owned(), |c| format!("{c:.2}")),
-            )?;
+                l.correlation.map_or_else(dash, |c| format!("{c:.1e}")),
+                l.correlation_by_penalty.map_or_else(dash, |c| format!("{c:.2}")),
+            ]);
         }
-        Ok(())
+        write!(text, "{table}")
     }
 }
 
-fn name(controller: Controller, variation: &str) -> String {
+fn name(controller: ControllerKind, variation: &str) -> String {
     let title = controller.title();
     if variation.is_empty() { title.to_owned() } else { format!("{title}, {variation}") }
 }
@@ -229,105 +245,76 @@ fn name(controller: Controller, variation: &str) -> String {
 fn write_table<'a>(
     text: &mut String,
     world: &str,
-    task: steady_sim::flight::Task,
-    rows: impl Iterator<Item = &'a Row>,
+    task: Task,
+    rows: impl Iterator<Item = &'a TableRow>,
 ) -> std::fmt::Result {
-    writeln!(text, "\n## {}, world {world}\n", task.name())?;
-    if super::suite::learned_on(task) != task {
+    writeln!(text, "\n## {task}, world {world}\n")?;
+    if learned_on(task) != task {
         writeln!(
             text,
-            "Nobody learned on this task: Skill transfer and STEADY fly the gains that they learned on {}.\n",
-            super::suite::learned_on(task).name()
+            "Nothing was learned on this task: Skill transfer and STEADY fly the gains that they learned on {}.\n",
+            learned_on(task)
         )?;
     }
-    writeln!(
-        text,
-        "| controller | tracking error (cm) | cumulative reward | hover height error (cm) | roll/pitch RMS (deg) | \
-         crashes |\n|---|---:|---:|---:|---:|---:|"
-    )?;
-    let shown = |e: Option<Estimate>, factor: f64, digits| {
-        e.map_or_else(|| "–".to_owned(), |e| e.times(factor).text(digits))
-    };
+    let mut table = Table::new(["controller".to_owned()].into_iter().chain(MetricSummary::headings()));
     for r in rows {
-        writeln!(
-            text,
-            "| {} | {} | {} | {} | {} | {} of {} |",
-            name(r.controller, &r.variation),
-            shown(r.tracking_error_m, 100.0, 2),
-            shown(r.cumulative_reward, 1.0, 0),
-            shown(r.hover_height_error_m, 100.0, 2),
-            shown(r.tilt_rms_rad, 1_f64.to_degrees(), 2),
-            r.crashes,
-            r.flights
-        )?;
+        table.row([name(r.controller, &r.variation)].into_iter().chain(r.summary.cells()));
     }
-    Ok(())
+    write!(text, "{table}")
 }
 
-fn learning(results: &Results, group: Group) -> Option<Learning> {
-    let campaigns: Vec<_> = results.campaigns_of(group).collect();
-    let found: Vec<_> = campaigns.iter().filter_map(|c| c.discovery).collect();
-    let rounds = || campaigns.iter().flat_map(|c| &c.rounds);
-    let estimate = |f: fn(&super::campaign::Discovered) -> f32| {
-        Estimate::of(&found.iter().map(|d| f64::from(f(d))).collect::<Vec<_>>())
-    };
-    (!campaigns.is_empty()).then(|| Learning {
+fn learning(results: &Results, group: Group<'_>) -> Option<Learning> {
+    let loops: Vec<_> = results.loops_of(group).collect();
+    let reports: Vec<_> = loops.iter().filter_map(|l| l.last_adaptation.as_ref()).collect();
+    let found: Vec<_> = reports.iter().filter_map(|r| Some((r.prediction, r.discovery?))).collect();
+    let iterations = || loops.iter().flat_map(|l| &l.journal.iterations).filter(|i| i.number > 0);
+    let count = |i: usize| loops.iter().map(|l| l.journal.flight_counts()[i]).sum();
+    let explored = loops.iter().flat_map(|l| &l.journal.iterations).flat_map(|i| i.explored.iter().flatten());
+    let with: Vec<f64> = found.iter().filter_map(|(p, _)| p.discovery).collect();
+    let without: Vec<f64> = found.iter().map(|(p, _)| p.transfer).collect();
+    (!loops.is_empty()).then(|| Learning {
         world: group.world.to_owned(),
         task: group.task,
         controller: group.controller,
         variation: group.variation.to_owned(),
-        campaigns: campaigns.len(),
-        flights: campaigns.iter().filter_map(|c| c.rounds.last()).map(|r| r.flights).sum(),
-        crashes: rounds().map(|r| r.crashes).sum(),
-        refused: rounds().filter(|r| r.part == 0.0 && r.refused.is_some()).count(),
-        rolled_back: rounds().filter(|r| r.rolled_back).count(),
-        unchanged: campaigns.iter().filter(|c| !c.is_kept).count(),
-        error_with_discovery: estimate(|d| d.error_with),
-        error_without_discovery: estimate(|d| d.error_without),
-        correlation: found.iter().map(|d| f64::from(d.correlation)).reduce(f64::max),
-        correlation_by_penalty: found
-            .iter()
-            .filter_map(|d| d.correlation_by_penalty)
-            .map(f64::from)
-            .reduce(f64::max),
+        loops: loops.len(),
+        exploring_flights: count(0),
+        failed: explored.filter(|f| !f.is_good()).count(),
+        judging_flights: count(1),
+        refused: iterations().filter(|i| i.made == Some(Made::Unchanged)).count(),
+        rolled_back: iterations().filter(|i| i.restored.is_some()).count(),
+        unchanged: loops.iter().filter(|l| l.journal.end.as_ref().is_some_and(|e| e.best == 0)).count(),
+        error_with_discovery: estimate(&with),
+        error_without_discovery: estimate(&without),
+        correlation: found.iter().map(|(_, d)| d.correlation).reduce(f64::max),
+        correlation_by_penalty: found.iter().map(|(_, d)| d.correlation_by_penalty).reduce(f64::max),
     })
 }
 
-/// Every flight for the record, one a line.
+/// Every judged flight, one a line.
 ///
 /// # Errors
 /// Never, as nothing is written to a file.
 pub fn csv(results: &Results) -> Result<Vec<u8>> {
     let mut out = csv::Writer::from_writer(Vec::new());
-    out.write_record([
-        "world",
-        "task",
-        "controller",
-        "variation",
-        "seed",
-        "flight",
-        "tracking_error_m",
-        "cumulative_reward",
-        "hover_height_error_m",
-        "tilt_rms_rad",
-        "crashed",
-    ])?;
+    let key = ["world", "task", "controller", "variation", "seed", "flight"];
+    out.write_record(key.into_iter().chain(METRICS.map(|m| m.id)).chain(["failed"]))?;
     for cell in &results.cells {
-        for (index, flown) in cell.flights.iter().enumerate() {
+        for flown in &cell.flights {
             let key = &cell.key;
-            out.write_record([
-                key.world.as_str(),
-                key.task.name(),
-                key.controller.id(),
-                &key.variation,
-                &key.seed.to_string(),
-                &index.to_string(),
-                &Metric::TrackingError.of(flown).to_string(),
-                &Metric::Reward.of(flown).to_string(),
-                &Metric::HeightError.of(flown).to_string(),
-                &Metric::Tilt.of(flown).to_string(),
-                &u8::from(flown.crashed).to_string(),
-            ])?;
+            let value = |m: &steady_sim::metrics::Metric| {
+                flown.metrics.as_ref().map_or_else(String::new, |metrics| (m.get)(metrics).to_string())
+            };
+            let head = [
+                key.world.clone(),
+                key.task.to_string(),
+                key.controller.name().to_owned(),
+                key.variation.clone(),
+                key.seed.to_string(),
+                flown.flight.to_string(),
+            ];
+            let failed = u8::from(!flown.is_good()).to_string();
+            out.write_record(head.into_iter().chain(METRICS.iter().map(value)).chain([failed]))?;
         }
     }
     Ok(out.into_inner()?)

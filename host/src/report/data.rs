@@ -12,12 +12,11 @@ use steady_sim::METRICS;
 use steady_sim::metrics::Metric;
 
 use super::flight::{Trace, read, round};
-use crate::cycle::compare::{self, Comparison, Contender, Row, judged_flight};
-use crate::cycle::journal::{self, Journal, Made, Origin};
-use crate::cycle::run::flight_name;
-use crate::cycle::{Loop, Outcome, Settings};
+use crate::closed_loop::compare::{self, Comparison, Row, judged_flight};
+use crate::closed_loop::engine::flight_name;
+use crate::closed_loop::journal::{self, Journal, Made, Origin};
+use crate::closed_loop::{ClosedLoop, ControllerKind, MetricSummary, Settings};
 use crate::error::usage;
-use crate::fly::Tracking;
 use crate::stats::Estimate;
 
 /// Eigenvalues of the skills that are shown.
@@ -204,22 +203,22 @@ fn of_comparison(folder: &Path, comparison: &Comparison) -> Result<Data> {
     let mut data = Data::new("comparison", folder, &comparison.settings, &comparison.origin)?;
     (data.seeds, data.flights) = (comparison.seeds, comparison.flights);
     for row in comparison.rows() {
-        let controller = row.contender;
+        let controller = row.controller;
         let flight = judged_flight(folder, first, controller, 1);
-        data.traces.push(Trace::load(&flight, controller.name(), controller.folder())?);
+        data.traces.push(Trace::load(&flight, controller.title(), controller.name())?);
         data.tables.extend(controller_table(folder, first, controller)?);
         data.results.push(Standing::of_row(&row));
     }
-    for controller in [Contender::Transfer, Contender::Steady] {
+    for controller in [ControllerKind::Transfer, ControllerKind::Steady] {
         for seed in 1..=u64::from(comparison.seeds) {
             let place = Comparison::loop_folder(folder, seed, controller);
             if !place.join(journal::NAME).exists() {
                 continue;
             }
             let journal = Journal::load(&place)?;
-            let name = format!("{}, seed {seed}", controller.name());
+            let name = format!("{}, seed {seed}", controller.title());
             data.adaptations.extend(adaptations_of(&place, &journal, &name)?);
-            data.curves.push(curve(&journal, name, controller.folder()));
+            data.curves.push(curve(&journal, name, controller.name()));
         }
     }
     Ok(data)
@@ -243,86 +242,53 @@ fn of_loop(folder: &Path, journal: &Journal) -> Result<Data> {
             _ if Some(number) == best => "steady".to_owned(),
             _ => number.to_string(),
         };
-        let decision = iteration.verdict.as_ref();
+        let decision = iteration.decision.as_ref();
         let kept = if decision.is_some_and(|d| d.is_kept) { "kept" } else { "rolled back" };
         if is_shown(number) {
-            data.traces.push(Trace::load(&Loop::judging(folder, number).join(flight_name(1)), &name, &key)?);
-            data.tables.push(NamedTable::new(&name, &key, number, &Loop::table(folder, number)?));
+            data.traces.push(Trace::load(&ClosedLoop::judging_folder(folder, number).join(flight_name(1)), &name, &key)?);
+            data.tables.push(NamedTable::new(&name, &key, number, &ClosedLoop::table(folder, number)?));
         }
-        data.results.push(Standing {
-            name,
-            key,
-            metrics: estimates_of(flights),
-            failed: flights.iter().filter(|f| !f.is_good).count(),
-            flights: flights.len(),
-            note: format!("{kept}: {}", decision.map_or("", |d| &d.reason)),
-        });
+        let note = format!("{kept}: {}", decision.map_or("", |d| &d.reason));
+        data.results.push(Standing::new(&name, &key, &MetricSummary::of_flights(flights), note));
     }
-    let method = if journal.settings.transfer_only { Contender::Transfer } else { Contender::Steady };
-    data.curves.push(curve(journal, method.name().to_owned(), method.folder()));
-    data.adaptations = adaptations_of(folder, journal, method.name())?;
+    let method = if journal.settings.transfer_only { ControllerKind::Transfer } else { ControllerKind::Steady };
+    data.curves.push(curve(journal, method.title().to_owned(), method.name()));
+    data.adaptations = adaptations_of(folder, journal, method.title())?;
     Ok(data)
 }
 
-/// Every metric that `get` knows, in the unit of the column's heading.
-fn estimates(get: impl Fn(&Metric) -> Option<Estimate>) -> Estimates {
+/// Every metric of a summary, in the unit of the column's heading.
+fn estimates(summary: &MetricSummary) -> Estimates {
     let shown = |metric: &Metric| {
-        let Estimate { mean, half_width } = get(metric)?.scaled(metric.scale);
+        let Estimate { mean, half_width } = summary.get(metric)?.scaled(metric.scale);
         Some((metric.id, Estimate { mean: round(mean, 1e4), half_width: half_width.map(|h| round(h, 1e4)) }))
     };
     METRICS.iter().filter_map(shown).collect()
 }
 
-fn value_of(metric: &Metric, t: &Tracking) -> f64 {
-    (metric.get)(&steady_sim::FlightMetrics {
-        tracking_error_m: t.tracking_error_m,
-        cumulative_reward: t.cumulative_reward,
-        hover_height_error_m: t.hover_height_error_m,
-        tilt_rms_rad: t.tilt_rms_rad,
-        ..Default::default()
-    })
-}
-
-/// Over the flights that did not fail.
-fn estimates_of(flights: &[Outcome]) -> Estimates {
-    estimates(|metric| {
-        let good = flights.iter().filter(|f| f.is_good).filter_map(|f| f.tracking.as_ref());
-        let values: Vec<f64> = good.map(|t| value_of(metric, t)).collect();
-        (!values.is_empty()).then(|| Estimate::of(&values))
-    })
-}
-
 impl Standing {
-    fn of_row(row: &Row) -> Self {
-        let tracking = |i: fn(&(f64, f64)) -> f64| Tracking {
-            tracking_error_m: i(&row.tracking_error_m),
-            cumulative_reward: i(&row.cumulative_reward),
-            hover_height_error_m: i(&row.hover_height_error_m),
-            tilt_rms_rad: i(&row.tilt_rms_rad),
-            ..Tracking::default()
-        };
-        let (mean, half) = (tracking(|i| i.0), tracking(|i| i.1));
-        let of = |metric: &Metric| {
-            let half_width = (row.seeds_m.len() > 1).then(|| value_of(metric, &half));
-            (row.crashes < row.flights).then(|| Estimate { mean: value_of(metric, &mean), half_width })
-        };
+    fn new(name: &str, key: &str, summary: &MetricSummary, note: String) -> Self {
         Self {
-            name: row.name.to_owned(),
-            key: row.contender.folder().to_owned(),
-            metrics: estimates(of),
-            failed: row.crashes,
-            flights: row.flights,
-            note: String::new(),
+            name: name.to_owned(),
+            key: key.to_owned(),
+            metrics: estimates(summary),
+            failed: summary.failed,
+            flights: summary.flights,
+            note,
         }
+    }
+
+    fn of_row(row: &Row) -> Self {
+        Self::new(row.title, row.controller.name(), &row.summary, String::new())
     }
 }
 
 fn curve(journal: &Journal, name: String, key: &str) -> Curve {
     let points = journal.iterations.iter().filter_map(|i| {
-        let (flights, decision) = (i.judged.as_ref()?, i.verdict.as_ref()?);
+        let (flights, decision) = (i.judged.as_ref()?, i.decision.as_ref()?);
         Some(Point {
             iteration: i.number,
-            metrics: estimates_of(flights),
+            metrics: estimates(&MetricSummary::of_flights(flights)),
             is_kept: decision.is_kept,
             reason: decision.reason.clone(),
         })
@@ -348,25 +314,25 @@ impl NamedTable {
 }
 
 /// The gains of a controller, if it has any.
-fn controller_table(folder: &Path, seed: u64, controller: Contender) -> Result<Option<NamedTable>> {
+fn controller_table(folder: &Path, seed: u64, controller: ControllerKind) -> Result<Option<NamedTable>> {
     let (place, number) = match controller {
-        Contender::Pid => return Ok(None),
-        Contender::Simulator => (Comparison::loop_folder(folder, seed, Contender::Steady), 0),
+        ControllerKind::Pid => return Ok(None),
+        ControllerKind::Simulator => (Comparison::loop_folder(folder, seed, ControllerKind::Steady), 0),
         _ => {
             let place = Comparison::loop_folder(folder, seed, controller);
             let best = Journal::load(&place)?.best().map_or(0, |(number, _)| number);
             (place, best)
         }
     };
-    let table = Loop::table(&place, number)?;
-    Ok(Some(NamedTable::new(controller.name(), controller.folder(), number, &table)))
+    let table = ClosedLoop::table(&place, number)?;
+    Ok(Some(NamedTable::new(controller.title(), controller.name(), number, &table)))
 }
 
 /// The adaptations of a loop; one without a file is left out.
 fn adaptations_of(folder: &Path, journal: &Journal, name: &str) -> Result<Vec<Adaptation>> {
     let mut found = Vec::new();
     for iteration in journal.iterations.iter().filter(|i| i.number > 0 && i.made.is_some()) {
-        let path = Loop::iteration(folder, iteration.number).join("adapt").join("adapt.json");
+        let path = ClosedLoop::adapt_folder(folder, iteration.number).join("adapt.json");
         if let Some(mut adaptation) = parse::<Adaptation>(&path)? {
             adaptation.name = format!("{name}, iteration {}", iteration.number);
             adaptation.gains.truncate(MAX_CHANGES);

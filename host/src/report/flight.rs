@@ -6,7 +6,7 @@ use anyhow::{Context, Result, ensure};
 use serde::Serialize;
 use serde_json::Value;
 
-use crate::cycle::real_drone::ESTIMATE;
+use crate::closed_loop::real_drone::ESTIMATE;
 
 /// Longer files are refused.
 const MAX_BYTES: u64 = 256 << 20;
@@ -19,49 +19,49 @@ const FULL_PWM: f64 = 65535.0;
 
 /// A flight as the page shows it.
 #[derive(Clone, Debug, Default, Serialize)]
-pub(super) struct Trace {
+pub(crate) struct Trace {
     /// Who flew.
-    pub(super) name: String,
+    pub(crate) name: String,
     /// Colour by its meaning: pid, simulator, transfer, steady, or a number.
-    pub(super) key: String,
+    pub(crate) key: String,
     /// Time since the reference began, s.
-    pub(super) time_s: Vec<f64>,
+    pub(crate) time_s: Vec<f64>,
     /// Position, m.
-    pub(super) position_m: [Vec<f64>; 3],
+    pub(crate) position_m: [Vec<f64>; 3],
     /// Roll, pitch and yaw, degrees.
-    pub(super) attitude_deg: [Vec<f64>; 3],
+    pub(crate) attitude_deg: [Vec<f64>; 3],
     /// Motor commands, percent of full power.
-    pub(super) motors_percent: [Vec<f64>; 4],
+    pub(crate) motors_percent: [Vec<f64>; 4],
     /// Where the drone should be, m; where there is nothing to follow, nothing.
-    pub(super) reference_m: [Vec<Option<f64>>; 3],
+    pub(crate) reference_m: [Vec<Option<f64>>; 3],
     /// How the drone did.
-    pub(super) health: Health,
+    pub(crate) health: Health,
 }
 
 /// How a drone did in a flight.
 #[derive(Clone, Debug, Default, Serialize)]
-pub(super) struct Health {
+pub(crate) struct Health {
     /// Part of the time that the processor was not asleep.
-    pub(super) cpu_load: Option<f64>,
+    pub(crate) cpu_load: Option<f64>,
     /// Control steps in the log.
-    pub(super) log_records: u64,
+    pub(crate) log_records: u64,
     /// Control steps missing in it.
-    pub(super) log_lost: u64,
+    pub(crate) log_lost: u64,
     /// Voltage at the start and the lowest in flight, V.
-    pub(super) battery_v: Option<[f64; 2]>,
+    pub(crate) battery_v: Option<[f64; 2]>,
     /// Shortest time left when the watchdog was fed, ms.
-    pub(super) watchdog_margin_ms: Option<f64>,
+    pub(crate) watchdog_margin_ms: Option<f64>,
     /// Radio packets that were sent, and that were not acknowledged.
-    pub(super) radio_packets: [u64; 2],
+    pub(crate) radio_packets: [u64; 2],
     /// Resets of the processor.
-    pub(super) resets: usize,
+    pub(crate) resets: usize,
     /// Mean motor commands while there was something to follow, percent of full power.
-    pub(super) motors_percent: [f64; 4],
+    pub(crate) motors_percent: [f64; 4],
 }
 
 impl Trace {
     /// Reads a flight's folder.
-    pub(super) fn load(folder: &Path, name: &str, key: &str) -> Result<Self> {
+    pub(crate) fn load(folder: &Path, name: &str, key: &str) -> Result<Self> {
         // A real drone's flight is known by its own estimate only.
         let files = ["truth.csv", ESTIMATE].map(|file| folder.join(file));
         let path = files.iter().find(|file| file.exists()).unwrap_or(&files[0]);
@@ -174,7 +174,7 @@ impl Health {
 }
 
 /// A text file of a size that a flight or a loop can have.
-pub(super) fn read(path: &Path) -> Result<String> {
+pub(crate) fn read(path: &Path) -> Result<String> {
     let read = || -> Result<String> {
         let length = std::fs::metadata(path)?.len();
         ensure!(length <= MAX_BYTES, "{length} bytes are too many");
@@ -183,6 +183,6 @@ pub(super) fn read(path: &Path) -> Result<String> {
     read().with_context(|| format!("{}: cannot be read", path.display()))
 }
 
-pub(super) fn round(value: f64, scale: f64) -> f64 {
+pub(crate) fn round(value: f64, scale: f64) -> f64 {
     (value * scale).round() / scale
 }

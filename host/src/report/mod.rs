@@ -5,7 +5,7 @@
 //! text, so that names and texts from files cannot become markup.
 
 pub mod data;
-mod flight;
+pub(crate) mod flight;
 
 use std::path::Path;
 

@@ -1,4 +1,4 @@
-//! A made-up drone and teacher, for what the real ones are too slow for.
+//! A fake drone and learner, for what the real ones are too slow for.
 #![allow(dead_code, unreachable_pub, reason = "every test uses its part")]
 
 use std::fs;
@@ -8,10 +8,9 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use anyhow::{Result, bail};
 use serde_json::json;
-use steady::cycle::stage::{FLASH, Flashed, Flight};
-use steady::cycle::{Outcome, Stage, Teacher};
-use steady::fly::Controller;
-use steady_common::GainTable;
+use steady::closed_loop::drone::FLASH;
+use steady::closed_loop::{Drone, Flashed, FlightRequest, Learner, Outcome};
+use steady_common::{Controller, GainTable};
 use steady_sim::FlightMetrics;
 
 /// A drone that flies the better the nearer a gain is to 1.5 times its nominal value, and is killed at one
@@ -40,7 +39,7 @@ pub fn ratio(table: &GainTable) -> f64 {
     f64::from(table.gains.position.p.z / GainTable::built_in().gains.position.p.z)
 }
 
-impl Stage for FakeDrone {
+impl Drone for FakeDrone {
     fn flash(&self, before: Option<&Path>, table: &GainTable, folder: &Path) -> Result<Flashed> {
         self.call(folder)?;
         let last = before.map(|b| GainTable::decode(&fs::read(b.join(FLASH)).unwrap()).unwrap().sequence);
@@ -49,7 +48,7 @@ impl Stage for FakeDrone {
         Ok(Flashed { sequence, page: sequence as usize - 1 })
     }
 
-    fn fly(&self, flight: &Flight, folder: &Path) -> Result<Outcome> {
+    fn fly(&self, flight: &FlightRequest, folder: &Path) -> Result<Outcome> {
         self.call(folder)?;
         let table = GainTable::decode(&fs::read(flight.drone.join(FLASH))?)?;
         let off = if flight.controller == Controller::Pid { 1.0 } else { (ratio(&table) - 1.5).abs() };
@@ -59,9 +58,8 @@ impl Stage for FakeDrone {
         Ok(Outcome {
             flight: flight.number,
             seed: flight.seed,
-            is_good,
             trouble: (!is_good).then(|| "it crashed".to_owned()),
-            tracking: Some(FlightMetrics {
+            metrics: Some(FlightMetrics {
                 duration_s: 10.0,
                 tracking_error_m: 0.1 * off,
                 max_error_m: 0.2 * off,
@@ -79,21 +77,21 @@ impl Stage for FakeDrone {
 }
 
 /// Proposes tables from a list of ratios, the next with every call; a smaller step goes less far.
-pub struct FakeTeacher {
+pub struct FakeLearner {
     ratios: Vec<f32>,
     /// Flights and scale of every call.
     pub asked: Mutex<Vec<(usize, f32)>>,
 }
 
-impl FakeTeacher {
+impl FakeLearner {
     /// With these ratios.
     pub fn new(ratios: &[f32]) -> Self {
         Self { ratios: ratios.to_vec(), asked: Mutex::default() }
     }
 }
 
-impl Teacher for FakeTeacher {
-    fn simulator(&self) -> Result<GainTable> {
+impl Learner for FakeLearner {
+    fn first_table(&self) -> Result<GainTable> {
         Ok(GainTable { sequence: 1, ..GainTable::built_in() })
     }
 
@@ -103,7 +101,7 @@ impl Teacher for FakeTeacher {
         self.asked.lock().unwrap().push((logs.len(), scale));
         // Three flights an iteration.
         let Some(ratio) = self.ratios.get(logs.len() / 3 - 1) else { return Ok(None) };
-        let mut table = self.simulator()?;
+        let mut table = self.first_table()?;
         table.gains.position.p.z *= ratio;
         Ok(Some(table))
     }

@@ -1,21 +1,22 @@
-//! The loop itself.
+//! The engine: goes through a loop's stations and keeps its journal.
 
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
-use std::sync::Mutex;
-use std::sync::atomic::{AtomicUsize, Ordering};
 
 use anyhow::{Context, Result, bail, ensure};
 use steady_common::GainTable;
 use steady_common::exploration::Exploration;
+use steady_sim::METRICS;
 
+use super::drone::{Drone, EEPROM, Flashed, FlightRequest};
 use super::journal::{End, Iteration, Journal, Made, NAME, Origin};
-use super::judge::judge;
+use super::learner::Learner;
+use super::outcome::{Outcome, mean};
 use super::settings::Settings;
-use super::stage::{EEPROM, Flashed, Flight, Outcome, Stage, Teacher};
-use crate::{files, gains_file};
+use super::trust::{Decision, decide};
+use crate::{files, gains_file, jobs};
 
-/// A table with its drone's state afterwards; and the one after it was restored.
+/// The drone's state after a flash, and after the best table was restored.
 const DRONE: &str = "drone";
 const RESTORED: &str = "drone-restored";
 /// Stations with files of their own.
@@ -24,41 +25,41 @@ const JUDGE: &str = "judge";
 const EXPLORE: &str = "explore";
 /// The table of an iteration.
 const TABLE: &str = "gains.bin";
-/// What is being made, and has no name yet.
+/// Part of the name of a folder that is not complete.
 const UNFINISHED: &str = ".unfinished-";
 
 /// A loop in its folder.
-pub struct Loop<'a> {
+pub struct ClosedLoop<'a> {
     folder: PathBuf,
     journal: Journal,
-    stage: &'a dyn Stage,
-    teacher: &'a dyn Teacher,
+    drone: &'a dyn Drone,
+    learner: &'a dyn Learner,
     /// Flights at once.
     jobs: usize,
-    /// What is said begins with this.
-    name: String,
+    /// Prefix of the lines on the terminal; `None` prints nothing.
+    name: Option<String>,
     /// Held as long as the loop works here.
     _lock: File,
 }
 
-impl std::fmt::Debug for Loop<'_> {
+impl std::fmt::Debug for ClosedLoop<'_> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Loop").field("folder", &self.folder).finish_non_exhaustive()
+        f.debug_struct("ClosedLoop").field("folder", &self.folder).finish_non_exhaustive()
     }
 }
 
 /// Keeps other programs out of a folder.
-pub(super) fn lock(folder: &Path) -> Result<File> {
+pub(crate) fn lock(folder: &Path) -> Result<File> {
     fs::create_dir_all(folder).with_context(|| format!("{}: cannot make the folder", folder.display()))?;
     let path = folder.join("lock");
     let file = File::create(&path).with_context(|| format!("{}: cannot be written", path.display()))?;
     file.try_lock()
-        .with_context(|| format!("another program works in {}: wait for it, or end it", folder.display()))?;
+        .with_context(|| format!("another program works in {}: wait for it, or stop it", folder.display()))?;
     Ok(file)
 }
 
-impl<'a> Loop<'a> {
-    /// Begins a loop, or with `resume` goes on with the one in the folder, if there is one.
+impl<'a> ClosedLoop<'a> {
+    /// Begins a loop, or with `resume` continues the one in the folder, if there is one.
     ///
     /// # Errors
     /// If the folder holds a loop already, or one with other settings, or something cannot be read.
@@ -67,15 +68,15 @@ impl<'a> Loop<'a> {
         settings: Settings,
         origin: Origin,
         resume: bool,
-        stage: &'a dyn Stage,
-        teacher: &'a dyn Teacher,
+        drone: &'a dyn Drone,
+        learner: &'a dyn Learner,
     ) -> Result<Self> {
         settings.check()?;
         let lock = lock(folder)?;
         let there = folder.join(NAME).exists();
         ensure!(
             resume || !there,
-            "{} already holds a loop: go on with --resume, or give another --out",
+            "{} already holds a loop: continue it with --resume, or give another --out",
             folder.display()
         );
         let journal = if there {
@@ -87,13 +88,12 @@ impl<'a> Loop<'a> {
                 folder.display(),
                 other.join(", ")
             );
-            let same = |a: &Origin| (a.table_crc32, a.firmware_crc32);
-            ensure!(
-                same(&journal.origin) == same(&origin),
-                "the loop in {} was begun with another {}: give the same, or begin anew in another --out",
-                folder.display(),
-                if journal.origin.table_crc32 == origin.table_crc32 { "firmware image" } else { "run" }
-            );
+            if let Some(what) = journal.origin.difference(&origin) {
+                bail!(
+                    "the loop in {} was begun with another {what}: give the same, or another --out",
+                    folder.display()
+                );
+            }
             journal
         } else {
             Journal::new(settings, origin)
@@ -102,20 +102,20 @@ impl<'a> Loop<'a> {
         let mut this = Self {
             folder: folder.to_owned(),
             journal,
-            stage,
-            teacher,
+            drone,
+            learner,
             jobs: 2,
-            name: String::new(),
+            name: Some(String::new()),
             _lock: lock,
         };
         this.tidy()?;
         Ok(this)
     }
 
-    /// How many flights fly at once, and what lines on the terminal begin with.
+    /// How many flights fly at once, and what lines on the terminal begin with; `None` prints nothing.
     #[must_use]
-    pub fn with(mut self, jobs: usize, name: &str) -> Self {
-        (self.jobs, self.name) = (jobs.max(1), name.to_owned());
+    pub fn with(mut self, jobs: usize, name: Option<&str>) -> Self {
+        (self.jobs, self.name) = (jobs.max(1), name.map(str::to_owned));
         self
     }
 
@@ -127,7 +127,7 @@ impl<'a> Loop<'a> {
 
     /// Folder of an iteration.
     #[must_use]
-    pub fn iteration(folder: &Path, number: u32) -> PathBuf {
+    pub fn iteration_folder(folder: &Path, number: u32) -> PathBuf {
         folder.join(format!("iteration-{number:02}"))
     }
 
@@ -136,20 +136,26 @@ impl<'a> Loop<'a> {
     /// # Errors
     /// If it cannot be read.
     pub fn table(folder: &Path, number: u32) -> Result<GainTable> {
-        let path = Self::iteration(folder, number).join(TABLE);
+        let path = Self::iteration_folder(folder, number).join(TABLE);
         Ok(gains_file::load(&path.to_string_lossy())?)
     }
 
     /// The judging flights' folder of an iteration.
     #[must_use]
-    pub fn judging(folder: &Path, number: u32) -> PathBuf {
-        Self::iteration(folder, number).join(JUDGE)
+    pub fn judging_folder(folder: &Path, number: u32) -> PathBuf {
+        Self::iteration_folder(folder, number).join(JUDGE)
+    }
+
+    /// The folder of what an iteration's adaptation found.
+    #[must_use]
+    pub fn adapt_folder(folder: &Path, number: u32) -> PathBuf {
+        Self::iteration_folder(folder, number).join(ADAPT)
     }
 
     /// Goes through all stations that are left.
     ///
     /// # Errors
-    /// If one cannot be done; the loop can go on later with what is done.
+    /// If one cannot be done; the loop can continue later with what is done.
     pub fn run(&mut self) -> Result<&End> {
         while self.journal.end.is_none() {
             let number = match self.journal.iterations.last() {
@@ -157,12 +163,12 @@ impl<'a> Loop<'a> {
                 Some(last) => last.number + 1,
                 None => 0,
             };
-            self.walk(number)?;
+            self.station(number)?;
         }
         self.journal.end.as_ref().context("the loop has no end")
     }
 
-    /// The first iteration alone: the simulator's table, judged and flown with noise.
+    /// The first iteration alone: the simulator's table, judged and explored.
     ///
     /// # Errors
     /// As [`Self::run`].
@@ -191,24 +197,11 @@ impl<'a> Loop<'a> {
         ensure!(differences.is_empty(), "{}: differs in {}", from.display(), differences.join(", "));
         let first = other.iterations.into_iter().next().filter(|i| i.explored.is_some());
         let first = first.with_context(|| format!("{}: is not flown yet", from.display()))?;
-        let to = Self::iteration(&self.folder, 0);
+        let to = Self::iteration_folder(&self.folder, 0);
         remove(&to)?;
-        link_folder(&Self::iteration(from, 0), &to)?;
+        link_folder(&Self::iteration_folder(from, 0), &to)?;
         self.journal.iterations.push(first);
         self.journal.save(&self.folder)
-    }
-
-    /// One iteration from where it stands.
-    fn walk(&mut self, number: u32) -> Result<()> {
-        loop {
-            self.station(number)?;
-            if self.journal.end.is_some() {
-                return Ok(());
-            }
-            if self.journal.iterations.last().is_some_and(|i| i.explored.is_some()) {
-                return Ok(());
-            }
-        }
     }
 
     /// The next station of an iteration: done, then written down.
@@ -217,27 +210,28 @@ impl<'a> Loop<'a> {
             Some(iteration) => iteration.clone(),
             None => Iteration { number, ..Iteration::default() },
         };
-        let folder = Self::iteration(&self.folder, number);
+        let folder = Self::iteration_folder(&self.folder, number);
         fs::create_dir_all(&folder)
             .with_context(|| format!("{}: cannot make the folder", folder.display()))?;
-        let verdict = now.verdict.clone();
-        match (&now.made, &now.flashed, &verdict) {
+        let is_kept = now.decision.as_ref().map(|d| d.is_kept);
+        let is_changed = now.made != Some(Made::Unchanged);
+        match (&now.made, &now.flashed, is_kept) {
             (None, _, _) => {
-                now.made = Some(self.make(number)?);
-                if now.made == Some(Made::Unchanged) {
-                    self.end("the flights ask for no change of the gains");
+                let made = self.make(number)?;
+                if made == Made::Unchanged {
+                    now.decision = Some(Decision::unchanged());
+                    self.say(&format!("iteration {number}: no change is proposed"));
                 }
+                now.made = Some(made);
             }
-            (_, None, _) => {
-                now.flashed = Some(self.flash(number, number, DRONE)?);
-            }
-            (_, _, None) => {
+            (Some(_), None, _) if is_changed => now.flashed = Some(self.flash(number, number, DRONE)?),
+            (Some(_), _, None) => {
                 let flights = self.judge(number)?;
-                let verdict = judge(self.journal.best().map(|(_, flights)| flights), &flights);
-                self.say(&format!("iteration {number}: {}: {}", described(&flights), verdict.reason));
-                (now.judged, now.verdict) = (Some(flights), Some(verdict));
+                let decision = decide(self.journal.best().map(|(_, flights)| flights), &flights);
+                self.say(&format!("iteration {number}: {}: {}", described(&flights), decision.reason));
+                (now.judged, now.decision) = (Some(flights), Some(decision));
             }
-            (_, _, Some(verdict)) if !verdict.is_kept && now.restored.is_none() => {
+            (_, _, Some(false)) if is_changed && now.restored.is_none() => {
                 let (best, _) = self.journal.best().context("there is no table to go back to")?;
                 self.say(&format!("iteration {number}: rolled back to the table of iteration {best}"));
                 now.restored = Some(self.flash(number, best, RESTORED)?);
@@ -255,9 +249,9 @@ impl<'a> Loop<'a> {
                 let steps: u64 = flights.iter().map(|f| f.steps).sum();
                 now.explored = Some(flights);
                 if steps == 0 {
-                    self.end("no flight left a log to learn from: look at the card");
+                    self.end("no flight left a log to learn from: check the card");
                 } else if self.journal.settings.iterations == 0 {
-                    self.end("the beginning is flown, and no iteration was asked for");
+                    self.end("the first table is flown, and no iteration was asked for");
                 }
             }
         }
@@ -276,9 +270,9 @@ impl<'a> Loop<'a> {
 
     /// A table for the iteration, with what is known about it.
     fn make(&mut self, number: u32) -> Result<Made> {
-        let folder = Self::iteration(&self.folder, number);
+        let folder = Self::iteration_folder(&self.folder, number);
         let (table, made) = if number == 0 {
-            (Some(self.teacher.simulator()?), Made::Simulator)
+            (Some(self.learner.first_table()?), Made::Simulator)
         } else {
             let logs: Vec<PathBuf> = self
                 .journal
@@ -286,14 +280,13 @@ impl<'a> Loop<'a> {
                 .iter()
                 .flat_map(|i| {
                     let flights = i.explored.iter().flatten().filter(|f| f.steps > 0);
-                    let folder = Self::iteration(&self.folder, i.number).join(EXPLORE);
+                    let folder = Self::iteration_folder(&self.folder, i.number).join(EXPLORE);
                     flights.map(move |f| folder.join(flight_name(f.flight)))
                 })
                 .collect();
-            // A table that was not kept went too far.
-            let scale = 0.5_f32.powi(self.journal.refused() as i32);
+            let scale = self.journal.scale();
             self.say(&format!("iteration {number}: learning from {} flights", logs.len()));
-            let new = whole(&folder.join(ADAPT), |out| self.teacher.adapt(&logs, scale, out))?;
+            let new = whole(&folder.join(ADAPT), |out| self.learner.adapt(&logs, scale, out))?;
             (new, if new.is_some() { Made::Adapted } else { Made::Unchanged })
         };
         if let Some(table) = table {
@@ -306,65 +299,65 @@ impl<'a> Loop<'a> {
     /// Puts the table of an iteration onto the drone as it is now.
     fn flash(&self, number: u32, table: u32, name: &str) -> Result<Flashed> {
         let table = Self::table(&self.folder, table)?;
-        let before = self.drone();
-        let folder = Self::iteration(&self.folder, number).join(name);
-        let flashed = whole(&folder, |out| self.stage.flash(before.as_deref(), &table, out))?;
+        let before = self.drone_state();
+        let folder = Self::iteration_folder(&self.folder, number).join(name);
+        let flashed = whole(&folder, |out| self.drone.flash(before.as_deref(), &table, out))?;
         self.say(&format!("iteration {number}: table {} is on the drone, read back", flashed.sequence));
         Ok(flashed)
     }
 
     /// The drone's state after its last flash.
-    fn drone(&self) -> Option<PathBuf> {
-        drone(&self.folder, &self.journal)
+    fn drone_state(&self) -> Option<PathBuf> {
+        drone_state(&self.folder, &self.journal)
     }
 
     /// The drone's configuration memory after its last flight.
     fn eeprom(&self) -> Option<PathBuf> {
         let stations = self.journal.iterations.iter().rev().flat_map(|i| {
-            let folder = Self::iteration(&self.folder, i.number);
+            let folder = Self::iteration_folder(&self.folder, i.number);
             [i.explored.as_ref().map(|_| folder.join(EXPLORE)), i.judged.as_ref().map(|_| folder.join(JUDGE))]
         });
         stations.flatten().map(|folder| folder.join(EEPROM)).find(|path| path.exists())
     }
 
     fn judge(&self, number: u32) -> Result<Vec<Outcome>> {
-        let flights = self.flights(self.journal.settings.judging_seeds(), |seed, flight| Flight {
+        let flights = self.flights(self.journal.settings.judging_seeds(), |seed, flight| FlightRequest {
             seed,
             exploration: Exploration::DEFAULT,
             ..flight
         })?;
-        self.fly_all(&flights, &Self::iteration(&self.folder, number).join(JUDGE))
+        self.fly_all(&flights, &Self::iteration_folder(&self.folder, number).join(JUDGE))
     }
 
     fn explore(&self, now: &Iteration) -> Result<Vec<Outcome>> {
         let settings = &self.journal.settings;
-        let flights = self.flights(settings.exploring_seeds(now.number), |seed, flight| Flight {
+        let flights = self.flights(settings.exploring_seeds(now.number), |seed, flight| FlightRequest {
             seed,
             exploration: settings.exploration(seed),
             faults: settings.faults.clone(),
             card_free_mib: settings.card_free_mib,
             ..flight
         })?;
-        self.fly_all(&flights, &Self::iteration(&self.folder, now.number).join(EXPLORE))
+        self.fly_all(&flights, &Self::iteration_folder(&self.folder, now.number).join(EXPLORE))
     }
 
     /// Flights of the drone as it is now.
     fn flights(
         &self,
         seeds: impl Iterator<Item = u64>,
-        make: impl Fn(u64, Flight) -> Flight,
-    ) -> Result<Vec<Flight>> {
-        let drone = self.drone().context("no table was flashed yet")?;
+        make: impl Fn(u64, FlightRequest) -> FlightRequest,
+    ) -> Result<Vec<FlightRequest>> {
+        let drone = self.drone_state().context("no table was flashed yet")?;
         let eeprom = self.eeprom();
         let flight = |(number, seed)| {
-            make(seed, Flight { number, eeprom: eeprom.clone(), ..Flight::of(drone.clone()) })
+            make(seed, FlightRequest { number, eeprom: eeprom.clone(), ..FlightRequest::new(drone.clone()) })
         };
         Ok((1..).zip(seeds).map(flight).collect())
     }
 
-    fn fly_all(&self, flights: &[Flight], folder: &Path) -> Result<Vec<Outcome>> {
+    fn fly_all(&self, flights: &[FlightRequest], folder: &Path) -> Result<Vec<Outcome>> {
         whole(folder, |out| {
-            let outcomes = fly_all(self.stage, flights, out, self.jobs)?;
+            let outcomes = fly_all(self.drone, flights, out, self.jobs)?;
             // The drone that flies on is the one of the last flight.
             let eeprom = flights.last().map(|f| out.join(flight_name(f.number)).join(EEPROM));
             if let Some(eeprom) = eeprom.filter(|path| path.exists()) {
@@ -376,14 +369,14 @@ impl<'a> Loop<'a> {
     }
 
     fn tell_exploration(&self, number: u32, flights: &[Outcome]) {
-        self.say(&format!("iteration {number}: with noise: {}", described(flights)));
+        self.say(&format!("iteration {number}: exploring: {}", described(flights)));
         for f in flights {
             if let Some(trouble) = &f.trouble {
-                self.say(&format!("iteration {number}: flight {} with noise: {trouble}", f.flight));
+                self.say(&format!("iteration {number}: exploring flight {}: {trouble}", f.flight));
             }
             if f.new_card {
                 self.say(&format!(
-                    "iteration {number}: flight {} was flown again with a new card: the first held no log",
+                    "iteration {number}: exploring flight {} was flown again with a new card: the first held no log",
                     f.flight
                 ));
             }
@@ -391,13 +384,15 @@ impl<'a> Loop<'a> {
     }
 
     fn say(&self, text: &str) {
-        eprintln!("{}{text}", self.name);
+        if let Some(name) = &self.name {
+            eprintln!("{name}{text}");
+        }
     }
 
     /// Removes what a killed loop left without a name, or without an entry in the journal.
     fn tidy(&mut self) -> Result<()> {
         for number in 0..=self.journal.settings.iterations {
-            let folder = Self::iteration(&self.folder, number);
+            let folder = Self::iteration_folder(&self.folder, number);
             let now = self.journal.iterations.get(number as usize).cloned().unwrap_or_default();
             for (name, is_done) in [
                 (ADAPT, now.made.is_some()),
@@ -422,14 +417,14 @@ impl<'a> Loop<'a> {
 
 /// The drone's state after the last flash that a journal knows of.
 #[must_use]
-pub fn drone(folder: &Path, journal: &Journal) -> Option<PathBuf> {
+pub fn drone_state(folder: &Path, journal: &Journal) -> Option<PathBuf> {
     journal.iterations.iter().rev().find_map(|i| {
         let name = match (&i.restored, &i.flashed) {
             (Some(_), _) => RESTORED,
             (None, Some(_)) => DRONE,
             (None, None) => return None,
         };
-        Some(Loop::iteration(folder, i.number).join(name))
+        Some(ClosedLoop::iteration_folder(folder, i.number).join(name))
     })
 }
 
@@ -440,48 +435,28 @@ pub fn flight_name(number: u32) -> String {
 }
 
 /// Flies, some at once; outcomes in the order of the flights.
-pub(super) fn fly_all(
-    stage: &dyn Stage,
-    flights: &[Flight],
+pub(crate) fn fly_all(
+    drone: &dyn Drone,
+    flights: &[FlightRequest],
     folder: &Path,
-    jobs: usize,
+    threads: usize,
 ) -> Result<Vec<Outcome>> {
-    let next = AtomicUsize::new(0);
-    let results: Mutex<Vec<Option<Result<Outcome>>>> = Mutex::new(flights.iter().map(|_| None).collect());
-    std::thread::scope(|scope| {
-        for _ in 0..jobs.clamp(1, flights.len().max(1)) {
-            scope.spawn(|| {
-                while let Some((index, flight)) = {
-                    let index = next.fetch_add(1, Ordering::Relaxed);
-                    flights.get(index).map(|f| (index, f))
-                } {
-                    let outcome = stage.fly(flight, &folder.join(flight_name(flight.number)));
-                    if let Ok(mut results) = results.lock() {
-                        results[index] = Some(outcome);
-                    }
-                }
-            });
-        }
-    });
-    let Ok(results) = results.into_inner() else { bail!("a flight could not be watched") };
-    results.into_iter().map(|r| r.context("a flight was not flown")?.map(Outcome::rounded)).collect()
+    jobs::map(threads, flights, |flight| {
+        drone.fly(flight, &folder.join(flight_name(flight.number))).map(Outcome::rounded)
+    })
 }
 
-/// Flights in a few words.
+/// Flights in a few words: how many are good, and their tracking error and reward.
 fn described(flights: &[Outcome]) -> String {
-    let good: Vec<_> = flights.iter().filter(|f| f.is_good).filter_map(|f| f.tracking).collect();
-    let mean =
-        |f: fn(&crate::fly::Tracking) -> f64| good.iter().map(f).sum::<f64>() / good.len().max(1) as f64;
-    if good.is_empty() {
-        return format!("none of {} flights ended well", flights.len());
+    let good: Vec<Outcome> = flights.iter().filter(|f| f.is_good()).cloned().collect();
+    let mut text = format!("{} of {} flights good", good.len(), flights.len());
+    for metric in &METRICS[..2] {
+        if let Some(value) = mean(&good, metric) {
+            text += &format!(", {} {:.*} {}", metric.name, metric.digits, metric.scale * value, metric.unit);
+            text.truncate(text.trim_end().len());
+        }
     }
-    format!(
-        "{} of {} flights ended well, {:.2} cm off, reward {:.0}",
-        flights.iter().filter(|f| f.is_good).count(),
-        flights.len(),
-        100.0 * mean(|t| t.tracking_error_m),
-        mean(|t| t.cumulative_reward)
-    )
+    text
 }
 
 fn unfinished(folder: &Path) -> PathBuf {
@@ -491,8 +466,8 @@ fn unfinished(folder: &Path) -> PathBuf {
     folder.with_file_name(name)
 }
 
-/// Makes a folder that has its name only when it is whole.
-pub(super) fn whole<T>(folder: &Path, make: impl FnOnce(&Path) -> Result<T>) -> Result<T> {
+/// Makes a folder that gets its name only when it is complete.
+pub(crate) fn whole<T>(folder: &Path, make: impl FnOnce(&Path) -> Result<T>) -> Result<T> {
     let draft = unfinished(folder);
     remove(&draft)?;
     fs::create_dir_all(&draft).with_context(|| format!("{}: cannot make the folder", draft.display()))?;

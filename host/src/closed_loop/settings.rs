@@ -1,58 +1,71 @@
-//! What a loop does.
+//! Settings of a closed loop, and the seeds of its flights.
 
-use anyhow::{Result, ensure};
+use std::path::Path;
+
+use anyhow::{Result, bail, ensure};
 use serde::{Deserialize, Serialize};
 use steady_common::exploration::Exploration;
+use steady_sim::World;
+use steady_sim::script::Course;
 
-/// Noise of the flights that are learned from: standard deviations of thrust, roll, pitch and yaw.
+use super::drone::Drone;
+use super::native_drone::NativeDrone;
+use super::virtual_drone::VirtualDrone;
+use crate::fly::Program;
+
+/// Noise of the exploring flights: standard deviations of thrust, roll, pitch and yaw.
 pub const NOISE: [f32; 4] = [0.05, 0.05, 0.05, 0.025];
 /// Control steps for which a draw of it is held: one transition of the training.
 pub const HOLD: u16 = 25;
 
-/// Random numbers of a seed's flights: judging flights count from 1, exploring ones of iteration n from
-/// `EXPLORING · (n + 1)`, those of a comparison from `COMPARING`.
+/// Seeds of flights: each seed of a loop has a block of its own, in which judging flights count from 1,
+/// exploring ones of iteration n from `EXPLORING · (n + 1)`, and those of a comparison from `COMPARING`.
 const PER_SEED: u64 = 100_000;
 const EXPLORING: u64 = 1000;
 const COMPARING: u64 = 90_000;
 /// So that seeds of iterations stay below those of comparisons.
-const MOST_ITERATIONS: u32 = 80;
-const MOST_FLIGHTS: u32 = 200;
+const MAX_ITERATIONS: u32 = 80;
+/// The largest number of flights at a station.
+pub const MAX_FLIGHTS: u32 = 200;
 
 /// Settings of a loop. A loop that goes on must have the ones it began with.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Settings {
-    /// The task, as for `steady fly`.
+    /// Which drone: `native`, `virtual` or `real`.
+    pub drone: String,
+    /// The task: its name, or a CSV file of polynomial pieces.
     pub task: String,
-    /// The world, as for `steady fly`.
+    /// The world: a name or file, or `sample-N`.
     pub world: String,
     /// Adaptations.
     pub iterations: u32,
-    /// Flights with noise between two adaptations.
+    /// Exploring flights before each adaptation.
     pub flights: u32,
     /// Flights without noise that judge a table.
     pub judging: u32,
     /// So many iterations in a row without a clear improvement end the loop.
     pub patience: u32,
-    /// Of all random numbers.
+    /// Seed of everything random but the training.
     pub seed: u64,
     /// Standard deviations of the noise on thrust, roll, pitch and yaw.
     pub noise: [f32; 4],
     /// Control steps for which a draw of the noise is held.
     pub hold: u16,
-    /// The simulator's skills alone, without discovery.
+    /// Use the simulator's skills alone, without discovery.
     pub transfer_only: bool,
     /// Changed settings of the adaptation, as `KEY=VALUE`.
     pub changes: Vec<String>,
-    /// What goes wrong in the flights with noise, as `SECONDS:WHAT[=VALUE]`.
+    /// What goes wrong in the exploring flights, as `SECONDS:WHAT[=VALUE]`.
     pub faults: Vec<String>,
-    /// Free room on the card that is in the drone at the start of such a flight, MiB; all of it if not given.
+    /// Free room on the card at the start of such a flight, MiB; all of it if not given.
     pub card_free_mib: Option<u32>,
 }
 
 impl Default for Settings {
     fn default() -> Self {
         Self {
+            drone: "virtual".to_owned(),
             task: "takeoff-land".to_owned(),
             world: "paper".to_owned(),
             iterations: 4,
@@ -71,15 +84,15 @@ impl Default for Settings {
 }
 
 impl Settings {
-    /// Refuses what makes no sense.
+    /// Refuses settings that cannot be.
     ///
     /// # Errors
     /// With the setting and what it may be.
     pub fn check(&self) -> Result<()> {
-        ensure!(self.iterations <= MOST_ITERATIONS, "`iterations` may be at most {MOST_ITERATIONS}");
-        ensure!((1..=MOST_FLIGHTS).contains(&self.flights), "`flights` must lie in 1 to {MOST_FLIGHTS}");
-        // One flight has no interval to be inside or outside of.
-        ensure!((2..=MOST_FLIGHTS).contains(&self.judging), "`judging` must lie in 2 to {MOST_FLIGHTS}");
+        ensure!(self.iterations <= MAX_ITERATIONS, "`iterations` may be at most {MAX_ITERATIONS}");
+        ensure!((1..=MAX_FLIGHTS).contains(&self.flights), "`flights` must lie in 1 to {MAX_FLIGHTS}");
+        // A single flight has no interval.
+        ensure!((2..=MAX_FLIGHTS).contains(&self.judging), "`judging` must lie in 2 to {MAX_FLIGHTS}");
         ensure!(self.patience >= 1, "`patience` must be at least 1");
         ensure!(self.seed < u64::MAX / PER_SEED, "`seed` is too large");
         ensure!(self.hold >= 1, "`hold` must be at least 1");
@@ -89,6 +102,25 @@ impl Settings {
             Exploration::LIMIT
         );
         Ok(())
+    }
+
+    /// The native or virtual drone of these settings; `elf` is the virtual one's image.
+    ///
+    /// # Errors
+    /// If the world or task is not valid for it, or a program is missing.
+    pub fn simulated_drone(&self, elf: Option<&Path>) -> Result<Box<dyn Drone>> {
+        match self.drone.as_str() {
+            "native" => {
+                let course: Course = self.task.parse().map_err(anyhow::Error::msg)?;
+                Ok(Box::new(NativeDrone::new(&World::load(&self.world)?, course)?))
+            }
+            "virtual" => Ok(Box::new(VirtualDrone {
+                program: Program::find(elf)?,
+                task: self.task.clone(),
+                world: self.world.clone(),
+            })),
+            other => bail!("`{other}` is not a simulated drone"),
+        }
     }
 
     /// Names of the settings in which the other differs.
@@ -112,7 +144,7 @@ impl Settings {
         numbers(self.seed * PER_SEED, self.judging)
     }
 
-    /// Seeds of the flights with noise of an iteration.
+    /// Seeds of the exploring flights of an iteration.
     pub fn exploring_seeds(&self, iteration: u32) -> impl Iterator<Item = u64> + use<> {
         numbers(self.seed * PER_SEED + EXPLORING * (u64::from(iteration) + 1), self.flights)
     }
@@ -139,21 +171,21 @@ mod tests {
         for seed in 1..4 {
             let s = Settings {
                 seed,
-                iterations: MOST_ITERATIONS,
-                flights: MOST_FLIGHTS,
-                judging: MOST_FLIGHTS,
+                iterations: MAX_ITERATIONS,
+                flights: MAX_FLIGHTS,
+                judging: MAX_FLIGHTS,
                 ..Settings::default()
             };
             s.check().unwrap();
             let exploring = (0..=s.iterations).flat_map(|n| s.exploring_seeds(n));
-            for n in s.judging_seeds().chain(exploring).chain(s.comparing_seeds(MOST_FLIGHTS)) {
+            for n in s.judging_seeds().chain(exploring).chain(s.comparing_seeds(MAX_FLIGHTS)) {
                 assert!(seen.insert(n), "{n}");
             }
         }
     }
 
     #[test]
-    fn nonsense_is_refused_and_differences_are_named() {
+    fn bad_settings_are_refused_and_differences_named() {
         let good = Settings::default();
         good.check().unwrap();
         for bad in [

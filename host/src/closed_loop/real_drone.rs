@@ -1,4 +1,4 @@
-//! A real drone as a stage: tables go onto it by radio, a person flies it and brings its card.
+//! A real drone: tables go onto it by radio, a person flies it and brings its card.
 //!
 //! Nothing here makes a motor turn. Before every flight the drone gets its settings; the flight itself is commanded by a
 //! client that also feeds motion capture. What is known of the flight is what the drone wrote onto its card.
@@ -13,28 +13,28 @@ use std::sync::Mutex;
 use anyhow::{Context, Result, bail, ensure};
 use serde_json::json;
 use steady_common::GainTable;
-use steady_common::observation::{REWARD_CONSTANT, RewardWeights, reward};
 use steady_common::transition::{Flags, Transition};
+use steady_sim::FlightMetrics;
+use steady_sim::metrics::Accumulator;
 use steady_radio::client::{Client, parse};
 use steady_radio::tables::{MIN_BATTERY_V, Survey};
 use steady_radio::toc::Cache;
 use steady_radio::{Uri, link};
 
-use super::stage::{Flashed, Flight, Outcome, Stage};
-use super::virtual_drone::{TRIPPED, flash_by_radio};
-use crate::interrupt::InBootloader;
+use super::drone::{Drone, Flashed, FlightRequest, Track, read_table, write_table};
+use super::outcome::Outcome;
+use super::virtual_drone::flash_by_radio;
 use crate::files;
-use crate::fly::{Plan, Tracking};
+use crate::fly::{GUARD_TRIPPED, VirtualFlight};
+use crate::interrupt::InBootloader;
 use crate::log::{self, Log, each_step};
 
-/// The table that is on the drone, in the folder of its state.
-const TABLE: &str = "table.bin";
 /// Where the drone was by its own estimate, with the columns of the virtual Crazyflie's `truth.csv`.
 pub const ESTIMATE: &str = "estimate.csv";
 /// Every so many control steps are written there: a hundred a second.
 const THIN: usize = 5;
-/// Shorter flights are none, control steps.
-const LEAST_STEPS: usize = 500;
+/// Control steps of a flight, at least.
+const MIN_STEPS: usize = 500;
 /// How often a person is asked for a log that is not there.
 const ATTEMPTS: usize = 3;
 
@@ -114,7 +114,7 @@ impl Person for Terminal {
         std::io::stderr().flush()?;
         let mut answer = String::new();
         let read = std::io::stdin().lock().read_line(&mut answer).context("there is nobody to ask")?;
-        ensure!(read > 0 && answer.trim().is_empty(), "ended; --resume goes on from here");
+        ensure!(read > 0 && answer.trim().is_empty(), "ended; --resume continues from here");
         Ok(())
     }
 }
@@ -144,12 +144,16 @@ impl<P: Person> RealDrone<P> {
     }
 
     /// Settings of a flight; each is read back.
-    fn prepare(&self, flight: &Flight) -> Result<()> {
+    fn prepare(&self, flight: &FlightRequest) -> Result<()> {
         self.person.ask(&Request::Prepare { with_noise: flight.exploration.enabled })?;
         let mut client = self.connect()?;
-        let plan = Plan { controller: flight.controller, exploration: flight.exploration, ..Plan::default() };
+        let plan = VirtualFlight {
+            controller: flight.controller,
+            exploration: flight.exploration,
+            ..VirtualFlight::default()
+        };
         let mut settings = plan.settings();
-        // Whatever the drone has stored.
+        // Also where they are the default: the drone may have stored others.
         settings.push(format!("stabilizer.controller={}", flight.controller.number()));
         if !flight.exploration.enabled {
             settings.push("steady.explore=0".to_owned());
@@ -183,7 +187,7 @@ impl<P: Person> RealDrone<P> {
                     continue;
                 }
             };
-            let is_whole = recorded.steps.len() >= LEAST_STEPS && recorded.has_noise == with_noise;
+            let is_whole = recorded.steps.len() >= MIN_STEPS && recorded.has_noise == with_noise;
             // The guard may have ended the flight before it was one.
             if is_whole || (recorded.has_tripped && !recorded.steps.is_empty()) {
                 taken.insert(sum);
@@ -194,7 +198,7 @@ impl<P: Person> RealDrone<P> {
     }
 }
 
-impl<P: Person> Stage for RealDrone<P> {
+impl<P: Person> Drone for RealDrone<P> {
     fn flash(&self, _before: Option<&Path>, table: &GainTable, folder: &Path) -> Result<Flashed> {
         self.person.ask(&Request::Flash { uri: self.uri.clone() })?;
         let mut client = self.connect()?;
@@ -204,15 +208,12 @@ impl<P: Person> Stage for RealDrone<P> {
             let _waits = InBootloader::begin();
             flash_by_radio(&mut client, &survey, table)?
         };
-        let written = GainTable { sequence: flashed.sequence, ..*table };
-        files::write(&folder.join(TABLE), &written.encode())?;
+        write_table(folder, table, &flashed)?;
         Ok(flashed)
     }
 
-    fn fly(&self, flight: &Flight, folder: &Path) -> Result<Outcome> {
-        let path = flight.drone.join(TABLE);
-        let page = fs::read(&path).with_context(|| format!("{}: cannot be read", path.display()))?;
-        let table = GainTable::decode(&page).map_err(|e| anyhow::anyhow!("{}: {e}", path.display()))?;
+    fn fly(&self, flight: &FlightRequest, folder: &Path) -> Result<Outcome> {
+        let table = read_table(&flight.drone)?;
         let with_noise = flight.exploration.enabled;
         fs::create_dir_all(folder).with_context(|| format!("{}: cannot be made", folder.display()))?;
         // A loop that was ended after the flight finds its log on the card.
@@ -239,7 +240,7 @@ impl<P: Person> Stage for RealDrone<P> {
                 found = self.new_log(table.sequence, with_noise)?;
             }
         }
-        let Some((path, recorded)) = found else { bail!("{what}; --resume goes on from here") };
+        let Some((path, recorded)) = found else { bail!("{what}; --resume continues from here") };
         let name = path.file_name().unwrap_or_default();
         fs::copy(&path, folder.join(name))
             .with_context(|| format!("{}: cannot be copied", path.display()))?;
@@ -263,7 +264,7 @@ impl Recorded {
         let mut this = Self::default();
         each_step(&mut Log::open(path)?, |step| {
             let now = step.now;
-            this.has_tripped |= now.guard >= TRIPPED;
+            this.has_tripped |= now.guard >= GUARD_TRIPPED;
             if let log::Link::Gap { lost } = step.link {
                 this.lost += u64::from(lost);
             }
@@ -277,47 +278,31 @@ impl Recorded {
     }
 
     /// How well it was flown, by the drone's own estimate.
-    fn tracking(&self) -> Option<Tracking> {
-        let n = self.steps.len() as f64;
-        let mut t = Tracking::default();
-        let mut still = 0.0;
+    fn metrics(&self) -> Option<FlightMetrics> {
+        let dt_s = self.steps.first().map_or(0.002, |s| s.dt_s);
+        let mut sum = Accumulator::new(f64::from(dt_s));
         for s in &self.steps {
-            let error = f64::from((s.state.position - s.reference.position).norm());
-            let rpy = s.state.attitude.to_euler();
-            t.duration_s += f64::from(s.dt_s);
-            t.tracking_error_m += error / n;
-            t.max_error_m = t.max_error_m.max(error);
-            let r = reward(&RewardWeights::PAPER, &s.state, &s.reference, &s.applied);
-            t.cumulative_reward += f64::from(r - REWARD_CONSTANT);
-            t.tilt_rms_rad += f64::from(rpy.x * rpy.x + rpy.y * rpy.y) / n;
-            if s.reference.position.z > 0.5 && s.reference.velocity.norm() < 1e-3 {
-                still += 1.0;
-                t.hover_height_error_m += f64::from((s.state.position.z - s.reference.position.z).abs());
-            }
+            sum.add(&s.state, &s.reference, &s.applied);
         }
-        t.tilt_rms_rad = t.tilt_rms_rad.sqrt();
-        t.hover_height_error_m /= f64::max(still, 1.0);
-        let is_sound = t.cumulative_reward.is_finite() && t.tracking_error_m.is_finite();
-        (!self.steps.is_empty() && is_sound).then_some(t)
+        sum.finish(self.steps.len()).filter(FlightMetrics::is_finite)
     }
 
-    fn outcome(&self, flight: &Flight) -> Outcome {
-        let tracking = self.tracking();
+    fn outcome(&self, flight: &FlightRequest) -> Outcome {
+        let metrics = self.metrics();
         let trouble = if self.has_tripped {
             Some("the gain guard took the table out of flight and landed")
         } else if !self.has_landed {
             Some("its log ends in the air")
-        } else if tracking.is_none() {
-            Some("there was nothing to track")
+        } else if metrics.is_none() {
+            Some("its log has a non-finite metric")
         } else {
             None
         };
         Outcome {
             flight: flight.number,
             seed: flight.seed,
-            is_good: trouble.is_none(),
             trouble: trouble.map(str::to_owned),
-            tracking,
+            metrics,
             steps: self.steps.len() as u64,
             lost: self.lost,
             cpu_load: 0.0,
@@ -325,36 +310,13 @@ impl Recorded {
         }
     }
 
-    /// What the page shows of a flight.
+    /// What the report shows of a flight.
     fn write(&self, folder: &Path, name: &str) -> Result<()> {
-        let mut out = csv::Writer::from_writer(Vec::new());
-        out.write_record([
-            "time_us",
-            "x",
-            "y",
-            "z",
-            "roll",
-            "pitch",
-            "yaw",
-            "ref_x",
-            "ref_y",
-            "ref_z",
-            "m1",
-            "m2",
-            "m3",
-            "m4",
-            "battery_v",
-        ])?;
+        let mut track = Track::new();
         for s in self.steps.iter().step_by(THIN) {
-            let (p, a, r) = (s.state.position, s.state.attitude.to_euler(), s.reference.position);
-            let floats = [p.x, p.y, p.z, a.x, a.y, a.z, r.x, r.y, r.z];
-            let row = std::iter::once(s.time_us.to_string())
-                .chain(floats.map(|v| v.to_string()))
-                .chain(s.pwm.map(|v| v.to_string()))
-                .chain([s.battery_v.to_string()]);
-            out.write_record(row)?;
+            track.add(s.time_us, &s.state, Some(&s.reference), s.pwm, s.battery_v);
         }
-        files::write(&folder.join(ESTIMATE), &out.into_inner()?)?;
+        track.write(&folder.join(ESTIMATE))?;
         let records = self.steps.len();
         let summary =
             json!({"logs": [{"name": name, "records": records, "law_records": records, "lost": self.lost}]});
@@ -362,7 +324,7 @@ impl Recorded {
     }
 }
 
-/// Of another kind than the one that a log ends with, which makes that kind's the same for all logs.
+/// A CRC of another kind than the one that a log ends with: over that, every log has the same.
 fn checksum(path: &Path) -> Result<u32> {
     let read = || -> std::io::Result<u32> {
         let crc = crc::Crc::<u32>::new(&crc::CRC_32_ISCSI);

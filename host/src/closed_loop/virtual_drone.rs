@@ -1,9 +1,9 @@
-//! The virtual Crazyflie as a stage: tables go into its flash over the radio's protocol and its bootloader,
-//! and the firmware's own image flies.
+//! The virtual Crazyflie: tables go into its flash by the radio's protocol and its bootloader, and the
+//! firmware's own image flies.
 
 use std::fs;
 use std::io::{BufRead, BufReader};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::{Child, Stdio};
 
 use anyhow::{Context, Result, bail, ensure};
@@ -13,14 +13,13 @@ use steady_radio::tables::{self, MIN_BATTERY_V, Survey};
 use steady_radio::toc::Cache;
 use steady_radio::{Uri, link};
 
-use super::stage::{EEPROM, FLASH, Flashed, Flight, Outcome, Stage};
-use crate::fly::{Flown, Plan, Program};
-use crate::log::{Log, each_step};
+use super::drone::{Drone, EEPROM, FLASH, Flashed, FlightRequest};
+use super::native_drone::trouble;
+use super::outcome::Outcome;
+use crate::fly::{FlightResult, Program, VirtualFlight};
 
-/// A flight with noise that logged less than two seconds of the law says nothing: the card is to blame.
-const LEAST_STEPS: u64 = 1000;
-/// Guard states from here on mean that it took gains out of flight.
-pub(super) const TRIPPED: u8 = 2;
+/// An exploring flight that logged less than two seconds of the law is flown again if its card is to blame.
+const MIN_STEPS: u64 = 1000;
 /// Every so many lines of the truth are kept: a hundred a second.
 const THIN: usize = 10;
 
@@ -73,7 +72,7 @@ impl Served {
     }
 }
 
-impl Stage for VirtualDrone {
+impl Drone for VirtualDrone {
     fn flash(&self, before: Option<&Path>, table: &GainTable, folder: &Path) -> Result<Flashed> {
         if let Some(before) = before {
             let (from, to) = (before.join(FLASH), folder.join(FLASH));
@@ -87,9 +86,9 @@ impl Stage for VirtualDrone {
         flash_by_radio(&mut client, &survey, table)
     }
 
-    fn fly(&self, flight: &Flight, folder: &Path) -> Result<Outcome> {
+    fn fly(&self, flight: &FlightRequest, folder: &Path) -> Result<Outcome> {
         let (outcome, flown) = self.fly_once(flight, folder)?;
-        if !flight.exploration.enabled || outcome.steps >= LEAST_STEPS {
+        if !flight.exploration.enabled || outcome.steps >= MIN_STEPS {
             return Ok(outcome);
         }
         let has_card_trouble = flight.card_free_mib.is_some() || flown.log_files().is_empty();
@@ -97,9 +96,9 @@ impl Stage for VirtualDrone {
             return Ok(outcome);
         }
         fs::remove_dir_all(folder).with_context(|| format!("{}: cannot be removed", folder.display()))?;
-        let again = Flight {
+        let again = FlightRequest {
             card_free_mib: None,
-            // What happens to a card stays with it.
+            // Its faults go with the card.
             faults: flight.faults.iter().filter(|f| !f.contains(":card-")).cloned().collect(),
             ..flight.clone()
         };
@@ -122,14 +121,14 @@ pub(super) fn flash_by_radio(client: &mut Client, survey: &Survey, table: &GainT
 }
 
 impl VirtualDrone {
-    fn fly_once(&self, flight: &Flight, folder: &Path) -> Result<(Outcome, Flown)> {
+    fn fly_once(&self, flight: &FlightRequest, folder: &Path) -> Result<(Outcome, FlightResult)> {
         fs::create_dir_all(folder)
             .with_context(|| format!("{}: cannot make the folder", folder.display()))?;
         let eeprom = folder.join(EEPROM);
         if let Some(from) = &flight.eeprom {
             fs::copy(from, &eeprom).with_context(|| format!("{}: cannot be read", from.display()))?;
         }
-        let plan = Plan {
+        let plan = VirtualFlight {
             task: self.task.clone(),
             world: self.world.clone(),
             controller: flight.controller,
@@ -139,59 +138,30 @@ impl VirtualDrone {
             flash: Some(flight.drone.join(FLASH)),
             eeprom: Some(eeprom),
             card_free_mib: flight.card_free_mib,
-            ..Plan::default()
+            ..VirtualFlight::default()
         };
         let flown = plan.fly(&self.program, folder)?;
-        let outcome = outcome(flight, &flown)?;
+        let outcome = outcome(flight, &flown);
         slim(folder)?;
         Ok((outcome, flown))
     }
 }
 
-fn outcome(flight: &Flight, flown: &Flown) -> Result<Outcome> {
-    let guarded = guard_tripped(&flown.log_files())? || says_guard(&flown.summary);
-    let landed = flown.summary["is_landed"].as_bool().unwrap_or(false);
+fn outcome(flight: &FlightRequest, flown: &FlightResult) -> Outcome {
+    let landed = flown.success && flown.summary["is_landed"].as_bool().unwrap_or(false);
     let failure = flown.summary["failure"].as_str();
-    let tracking =
-        flown.metrics.filter(|t| t.cumulative_reward.is_finite() && t.tracking_error_m.is_finite());
-    let trouble = if guarded {
-        Some("the gain guard took the table out of flight and landed".to_owned())
-    } else if let Some(why) = failure {
-        Some(why.to_owned())
-    } else if !flown.success || !landed {
-        Some("it did not land as it should".to_owned())
-    } else if tracking.is_none() {
-        Some("there was nothing to track".to_owned())
-    } else {
-        None
-    };
     let logs = flown.summary["logs"].as_array().map(Vec::as_slice).unwrap_or_default();
     let sum = |name: &str| logs.iter().filter_map(|log| log[name].as_u64()).sum();
-    Ok(Outcome {
+    Outcome {
         flight: flight.number,
         seed: flight.seed,
-        is_good: trouble.is_none(),
-        trouble,
-        tracking,
+        trouble: trouble(flown.guard_tripped, failure, landed, flown.metrics.is_some()),
+        metrics: flown.metrics,
         steps: sum("law_records"),
         lost: sum("lost"),
         cpu_load: flown.summary["cpu_load"].as_f64().unwrap_or(0.0),
         new_card: false,
-    })
-}
-
-/// A log of the flight says that the guard took gains out of flight.
-fn guard_tripped(logs: &[PathBuf]) -> Result<bool> {
-    let mut tripped = false;
-    for path in logs {
-        each_step(&mut Log::open(path)?, |step| tripped |= step.now.guard >= TRIPPED)?;
     }
-    Ok(tripped)
-}
-
-/// The drone said so on its console: without a card there is no log.
-fn says_guard(summary: &serde_json::Value) -> bool {
-    summary["console"].as_str().is_some_and(|text| text.contains("taken out of flight"))
 }
 
 /// Leaves what a loop needs of a flight: the card's image and the motors are in the log and the truth, and

@@ -1,9 +1,9 @@
-//! Jobs that need each other's results, on some threads.
+//! The job runner: jobs that may need each other's results, on a number of threads.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 
-use anyhow::{Result, anyhow, bail};
+use anyhow::{Context, Result, anyhow, bail};
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum State {
@@ -17,9 +17,9 @@ struct Board {
     failure: Option<anyhow::Error>,
 }
 
-/// Does all jobs, each after those that it needs; of several that can begin, the earlier in the list does.
-/// A needed job that is not in the list counts as done. After a failure, or when `stop` says so, no further
-/// one begins; false means that it was stopped.
+/// Runs all jobs, each after those that it needs; of several that can begin, the first in the list does. A
+/// needed job that is not in the list counts as done. After a failure, or when `stop` says so, no further one
+/// begins; false means that it was stopped.
 ///
 /// # Errors
 /// With the first failure, or when jobs wait for each other.
@@ -57,7 +57,7 @@ pub fn run<J: PartialEq + Sync>(
             drop(now);
             // A panic must not leave the others waiting.
             let outcome = catch_unwind(AssertUnwindSafe(|| work(&jobs[next])))
-                .unwrap_or_else(|panic| Err(anyhow!("a computation broke off: {}", words(panic.as_ref()))));
+                .unwrap_or_else(|panic| Err(anyhow!("a job panicked: {}", words(panic.as_ref()))));
             now = lock();
             now.states[next] = State::Done;
             if let Err(error) = outcome {
@@ -82,6 +82,28 @@ pub fn run<J: PartialEq + Sync>(
     Ok(complete)
 }
 
+/// Runs `work` for each item on a number of threads; results in the order of the items. After a failure no
+/// further one begins.
+///
+/// # Errors
+/// With the first failure.
+pub fn map<T: Sync, R: Send>(
+    threads: usize,
+    items: &[T],
+    work: impl Fn(&T) -> Result<R> + Sync,
+) -> Result<Vec<R>> {
+    let results: Vec<Mutex<Option<R>>> = items.iter().map(|_| Mutex::new(None)).collect();
+    let numbers: Vec<usize> = (0..items.len()).collect();
+    let one = |i: &usize| {
+        let result = work(&items[*i])?;
+        *results[*i].lock().unwrap_or_else(PoisonError::into_inner) = Some(result);
+        Ok(())
+    };
+    run(&numbers, threads.min(items.len()), |_| Vec::new(), one, || false)?;
+    let results = results.into_iter().map(|r| r.into_inner().unwrap_or_else(PoisonError::into_inner));
+    results.map(|r| r.context("a job has no result")).collect()
+}
+
 fn words(panic: &(dyn std::any::Any + Send)) -> &str {
     let text = panic.downcast_ref::<&str>().copied();
     text.or_else(|| panic.downcast_ref::<String>().map(String::as_str)).unwrap_or("no reason given")
@@ -99,7 +121,7 @@ mod tests {
     }
 
     #[test]
-    fn everything_is_done_once_and_after_what_it_needs() {
+    fn every_job_runs_once_and_after_its_needs() {
         let jobs: Vec<usize> = (0..200).rev().collect();
         let done = Mutex::new(Vec::new());
         let work = |n: &usize| {
@@ -112,6 +134,15 @@ mod tests {
         let mut done = done.into_inner().unwrap();
         done.sort_unstable();
         assert_eq!(done, (0..200).collect::<Vec<_>>());
+    }
+
+    #[test]
+    fn results_come_in_order_and_the_first_failure_ends_it() {
+        let items: Vec<u64> = (0..100).collect();
+        assert_eq!(map(3, &items, |n| Ok(n * n)).unwrap(), items.iter().map(|n| n * n).collect::<Vec<_>>());
+        assert_eq!(map(2, &[] as &[u64], |_| Ok(())).unwrap(), []);
+        let error = map(1, &items, |n| if *n == 7 { bail!("seven") } else { Ok(*n) }).unwrap_err();
+        assert_eq!(error.to_string(), "seven");
     }
 
     #[test]

@@ -8,38 +8,43 @@ use std::time::Instant;
 use anyhow::{Context, Result, ensure};
 use clap::Args;
 use indicatif::{ProgressBar, ProgressStyle};
-use steady_common::exploration::Exploration;
-use steady_sim::flight::Task;
+use steady_sim::Task;
 
-use crate::cmd::fly::Noise;
-use crate::files;
+use super::parse::{self, Noise};
+use crate::closed_loop::{ControllerKind, DroneKind};
+use crate::evaluate::bench::{Bench, Job};
+use crate::evaluate::results::Results;
+use crate::evaluate::suite::{Suite, SuiteSettings};
+use crate::evaluate::{figures, report};
 use crate::provenance::Provenance;
-use crate::train::run::interrupt;
-
-use super::bench::{Bench, Job};
-use super::results::Results;
-use super::suite::{Controller, Settings, Suite};
-use super::{figures, queue, report};
+use crate::{files, interrupt, jobs};
 
 /// Compare controllers over tasks, worlds and seeds, as the paper does.
 ///
-/// Trains in the simulator, learns from simulated flights, flies for the record, and writes tables
-/// (results.md, results.json, flights.csv), whether each claim is met, and pictures. What is finished is kept:
-/// --resume with the same options goes on where an evaluation was ended.
+/// Trains in the simulator, learns from flights in closed loops, judges every controller by other flights, and writes
+/// tables (results.md, results.json, flights.csv), whether each claim is met, and figures. What is finished is kept:
+/// --resume with the same options continues an evaluation that was interrupted.
 #[derive(Args, Clone, Debug)]
-pub struct EvaluateCmd {
-    /// What it is for; every other option changes the suite's own value.
+pub(crate) struct Cmd {
+    /// The suite; every other option changes the suite's own value.
     #[arg(long, value_enum, default_value = "paper")]
     suite: Suite,
+    /// The drone that flies: native (the firmware's flight code on this computer) or virtual (the firmware's image on
+    /// the virtual Crazyflie, slower).
+    #[arg(long, value_name = "native|virtual", default_value = "native")]
+    drone: DroneKind,
+    /// Firmware image of a virtual drone; default: where `cargo xtask firmware` puts it.
+    #[arg(long)]
+    elf: Option<PathBuf>,
     /// Worlds: shipped ones, files, or sample-N for number N of the sampler.
-    #[arg(long, value_name = "WORLD", num_args = 1..)]
+    #[arg(long, value_name = "WORLD", num_args = 1.., value_parser = parse::world)]
     world: Vec<String>,
-    /// Tasks: hover, takeoff-land, figure8, and two that nobody learns on: square, helix.
-    #[arg(long, value_name = "TASK", num_args = 1..)]
+    /// Tasks: hover, takeoff-land, figure8, and two that nothing learns on: square, helix.
+    #[arg(long, value_name = "TASK", num_args = 1.., value_parser = parse::task)]
     task: Vec<Task>,
     /// Controllers.
     #[arg(long, value_enum, value_name = "CONTROLLER", num_args = 1..)]
-    controller: Vec<Controller>,
+    controller: Vec<ControllerKind>,
     /// Seeds 1 to so many.
     #[arg(long, value_parser = clap::value_parser!(u64).range(1..=1000))]
     seeds: Option<u64>,
@@ -47,36 +52,39 @@ pub struct EvaluateCmd {
     #[arg(long, value_name = "RUN", num_args = 1.., conflicts_with = "seeds")]
     run: Vec<PathBuf>,
     /// Preset of the trainings.
-    #[arg(long)]
+    #[arg(long, value_parser = parse::preset)]
     preset: Option<String>,
-    /// Flights to learn from, in each task.
+    /// Exploring flights to learn from, in each task.
     #[arg(long)]
-    flights: Option<usize>,
-    /// Rounds in which they are flown.
+    flights: Option<u32>,
+    /// Iterations of the closed loop that they are flown in.
+    #[arg(long, alias = "rounds")]
+    iterations: Option<u32>,
+    /// Flights without noise that judge the table of an iteration.
     #[arg(long)]
-    rounds: Option<usize>,
-    /// Noise in these flights: standard deviations of thrust, roll, pitch and yaw.
+    judging: Option<u32>,
+    /// Noise in the exploring flights: standard deviations of thrust, roll, pitch and yaw.
     #[arg(long, value_name = "T,R,P,Y")]
     noise: Option<Noise>,
     /// Control steps for which a draw of the noise is held.
     #[arg(long)]
     hold: Option<u16>,
     /// Change one setting of the adaptation.
-    #[arg(long = "set", value_name = "KEY=VALUE")]
+    #[arg(long = "set", value_name = "KEY=VALUE", value_parser = parse::adapt_setting)]
     changes: Vec<String>,
-    /// Flights that every controller is judged by.
+    /// Flights that every controller is judged by in the end.
     #[arg(long)]
-    judged: Option<usize>,
+    judged: Option<u32>,
     /// Generations of the oracle's search.
     #[arg(long)]
     oracle_generations: Option<usize>,
     /// Folder for everything.
     #[arg(short, long)]
     out: PathBuf,
-    /// Go on with an evaluation that was ended; worlds, tasks, controllers and seeds may be added.
+    /// Continue an evaluation that was interrupted; worlds, tasks, controllers and seeds may be added.
     #[arg(long)]
     resume: bool,
-    /// Things that are computed at the same time.
+    /// Jobs at the same time.
     #[arg(long, default_value_t = 2)]
     threads: usize,
     /// Print the results as JSON instead of the table.
@@ -84,27 +92,23 @@ pub struct EvaluateCmd {
     json: bool,
 }
 
-impl EvaluateCmd {
-    /// Runs the command.
-    ///
-    /// # Errors
-    /// When an option is not valid, or a file cannot be read or written.
-    pub fn run(&self) -> Result<()> {
+impl Cmd {
+    pub(crate) fn run(self) -> Result<()> {
         let started = Instant::now();
-        let bench = Bench::new(self.settings()?, &self.out, &self.run)?;
+        let bench = Bench::new(self.settings()?, &self.out, &self.run, self.drone.clone(), self.elf.clone())?;
         bench.open(self.resume)?;
-        let jobs = bench.jobs()?;
-        let progress = Progress::new(&self.out, jobs.len())?;
+        let open = bench.jobs()?;
+        let progress = Progress::new(&self.out, open.len())?;
         interrupt::expect_saving();
         let work = |job: &Job| {
             let begun = Instant::now();
             bench.work(job).with_context(|| job.to_string())?;
             progress.done(job, begun.elapsed().as_secs_f64())
         };
-        let complete = queue::run(&jobs, self.threads, |job| bench.needs(job), work, interrupt::asked)?;
+        let complete = jobs::run(&open, self.threads, |job| bench.needs(job), work, interrupt::asked)?;
         progress.close();
         if !complete {
-            eprintln!("Interrupted. The same command with --resume goes on.");
+            eprintln!("Interrupted. The same command with --resume continues.");
             std::process::exit(130);
         }
         let results = Results::load(&bench)?;
@@ -124,7 +128,7 @@ impl EvaluateCmd {
         }
         eprintln!(
             "{} jobs in {:.0} s; results.md, results.json, flights.csv and {} pictures in {}",
-            jobs.len(),
+            open.len(),
             started.elapsed().as_secs_f64(),
             pictures.len(),
             self.out.display()
@@ -133,35 +137,29 @@ impl EvaluateCmd {
     }
 
     /// The suite with this command's changes.
-    fn settings(&self) -> Result<Settings> {
-        let mut s = Settings::of(self.suite);
-        let plan = &mut s.plan;
-        let set = |place: &mut usize, value: Option<usize>, name: &str| {
+    fn settings(&self) -> Result<SuiteSettings> {
+        let mut s = SuiteSettings::of(self.suite);
+        let p = &mut s.protocol;
+        fn set<T: Copy + PartialOrd + From<u8>>(place: &mut T, value: Option<T>, max: T, name: &str) -> Result<()>
+        where
+            T: std::fmt::Display,
+        {
             *place = value.unwrap_or(*place);
-            ensure!((1..=10_000).contains(place), "--{name} must be from 1 to 10000");
+            ensure!(*place >= T::from(1) && *place <= max, "--{name} must be from 1 to {max}");
             Ok(())
-        };
-        set(&mut plan.flights, self.flights, "flights")?;
-        // Fewer flights than the suite's rounds are one a round.
-        plan.rounds = plan.rounds.min(plan.flights);
-        set(&mut plan.rounds, self.rounds, "rounds")?;
-        set(&mut plan.judged, self.judged, "judged")?;
-        set(&mut plan.oracle_generations, self.oracle_generations, "oracle-generations")?;
-        ensure!(
-            plan.rounds <= plan.flights,
-            "{} flights cannot be flown in {} rounds: a round needs one at least",
-            plan.flights,
-            plan.rounds
-        );
-        plan.preset = self.preset.clone().unwrap_or_else(|| plan.preset.clone());
-        plan.noise = self.noise.map_or(plan.noise, |noise| noise.0);
-        ensure!(
-            plan.noise.iter().all(|std| *std > 0.0 && *std <= Exploration::LIMIT),
-            "--noise must be above 0: nothing can be learned of what is never tried"
-        );
-        plan.hold = self.hold.unwrap_or(plan.hold);
-        ensure!(plan.hold > 0, "--hold must be at least 1");
-        plan.adapt.clone_from(&self.changes);
+        }
+        set(&mut p.flights, self.flights, 9999, "flights")?;
+        // Fewer flights than the suite's iterations are one an iteration.
+        p.iterations = p.iterations.min(p.flights);
+        set(&mut p.iterations, self.iterations, p.flights, "iterations")?;
+        set(&mut p.judging, self.judging, 200, "judging")?;
+        set(&mut p.judged, self.judged, 9999, "judged")?;
+        set(&mut p.oracle_generations, self.oracle_generations, 10_000, "oracle-generations")?;
+        p.preset = self.preset.clone().unwrap_or_else(|| p.preset.clone());
+        p.noise = self.noise.map_or(p.noise, |noise| noise.0);
+        ensure!(p.noise.iter().all(|std| *std > 0.0), "--noise must be above 0: without it nothing is explored");
+        p.hold = self.hold.unwrap_or(p.hold);
+        p.adapt.clone_from(&self.changes);
         if !self.world.is_empty() {
             s.worlds.clone_from(&self.world);
         }
@@ -183,7 +181,7 @@ fn distinct<T: Copy + PartialEq>(all: &[T]) -> Vec<T> {
     all.iter().enumerate().filter(|(i, item)| !all[..*i].contains(item)).map(|(_, item)| *item).collect()
 }
 
-/// A bar on a terminal, plain lines elsewhere, and `times.csv` with what each thing took.
+/// A bar on a terminal, plain lines elsewhere, and `times.csv` with the time of each job.
 struct Progress {
     bar: Option<ProgressBar>,
     jobs: usize,

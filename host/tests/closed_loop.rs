@@ -1,6 +1,6 @@
 //! `steady loop`: goes on wherever it was killed, keeps what is better and nothing else.
 //!
-//! A made-up drone is killed at every call; the virtual Crazyflie with the real firmware at every station.
+//! A fake drone is killed at every call; the virtual Crazyflie with the real firmware at every station.
 #![allow(clippy::unwrap_used, reason = "a test that panics has failed")]
 
 mod fake;
@@ -11,20 +11,21 @@ use std::path::Path;
 use std::sync::atomic::Ordering;
 
 use anyhow::Result;
-use fake::{FakeDrone, FakeTeacher, ratio};
+use fake::{FakeDrone, FakeLearner, ratio};
 use serde_json::{Value, json};
-use steady::cycle::compare::{Comparison, Contender, compare};
-use steady::cycle::journal::{Iteration, Made, Origin};
-use steady::cycle::stage::FLASH;
-use steady::cycle::{Journal, Loop, Settings, Teacher};
+use steady::closed_loop::compare::{CONTROLLERS, Comparison, compare};
+use steady::closed_loop::journal::{Iteration, Made, Origin};
+use steady::closed_loop::drone::FLASH;
+use steady::closed_loop::{ClosedLoop, Drone, Journal, Learner, Settings};
 use steady_common::GainTable;
+use steady_sim::metrics::{REWARD, TRACKING_ERROR};
 
 fn settings(iterations: u32) -> Settings {
     Settings { iterations, patience: 3, ..Settings::default() }
 }
 
-fn walk(folder: &Path, drone: &FakeDrone, teacher: &FakeTeacher, settings: &Settings) -> Result<Journal> {
-    let mut this = Loop::open(folder, settings.clone(), Origin::default(), true, drone, teacher)?.with(1, "");
+fn walk(folder: &Path, drone: &FakeDrone, learner: &FakeLearner, settings: &Settings) -> Result<Journal> {
+    let mut this = ClosedLoop::open(folder, settings.clone(), Origin::default(), true, drone, learner)?.with(1, None);
     this.run()?;
     Ok(this.journal().clone())
 }
@@ -36,20 +37,20 @@ const RATIOS: [f32; 4] = [1.2, 0.8, 7.0, 1.4];
 fn a_loop_that_was_killed_anywhere_ends_with_the_same_numbers() {
     let folder = tempfile::tempdir().unwrap();
     let drone = FakeDrone::default();
-    let whole = walk(folder.path(), &drone, &FakeTeacher::new(&RATIOS), &settings(6)).unwrap();
+    let whole = walk(folder.path(), &drone, &FakeLearner::new(&RATIOS), &settings(6)).unwrap();
     let calls = drone.calls.load(Ordering::SeqCst);
     assert!(calls > 30, "{calls}");
-    assert_eq!(walk(folder.path(), &drone, &FakeTeacher::new(&RATIOS), &settings(6)).unwrap(), whole);
+    assert_eq!(walk(folder.path(), &drone, &FakeLearner::new(&RATIOS), &settings(6)).unwrap(), whole);
     assert_eq!(drone.calls.load(Ordering::SeqCst), calls, "a loop that has ended does nothing");
 
     for killed_at in 0..calls {
         let folder = tempfile::tempdir().unwrap();
         let killed = FakeDrone { killed_at: Some(killed_at), ..FakeDrone::default() };
-        walk(folder.path(), &killed, &FakeTeacher::new(&RATIOS), &settings(6)).unwrap_err();
+        walk(folder.path(), &killed, &FakeLearner::new(&RATIOS), &settings(6)).unwrap_err();
         // Killed after a station's files had their name, before they were in the journal.
         let journal = Journal::load(folder.path()).unwrap();
         let last = journal.iterations.last().cloned().unwrap_or_default();
-        let place = Loop::iteration(folder.path(), last.number);
+        let place = ClosedLoop::iteration_folder(folder.path(), last.number);
         for (name, is_done) in [("judge", last.judged.is_some()), ("explore", last.explored.is_some())] {
             if !is_done {
                 fs::create_dir_all(place.join(name).join("flight-01")).unwrap();
@@ -57,7 +58,7 @@ fn a_loop_that_was_killed_anywhere_ends_with_the_same_numbers() {
             }
         }
         let resumed =
-            walk(folder.path(), &FakeDrone::default(), &FakeTeacher::new(&RATIOS), &settings(6)).unwrap();
+            walk(folder.path(), &FakeDrone::default(), &FakeLearner::new(&RATIOS), &settings(6)).unwrap();
         assert_eq!(resumed, whole, "killed at call {killed_at}");
         let left: Vec<_> = fs::read_dir(&place).unwrap().map(|e| e.unwrap().file_name()).collect();
         assert!(left.iter().all(|n| !n.to_string_lossy().contains("unfinished")), "{left:?}");
@@ -67,18 +68,20 @@ fn a_loop_that_was_killed_anywhere_ends_with_the_same_numbers() {
 #[test]
 fn a_table_that_flies_worse_is_rolled_back_and_the_next_step_is_smaller() {
     let folder = tempfile::tempdir().unwrap();
-    let teacher = FakeTeacher::new(&RATIOS);
-    let journal = walk(folder.path(), &FakeDrone::default(), &teacher, &settings(6)).unwrap();
+    let learner = FakeLearner::new(&RATIOS);
+    let journal = walk(folder.path(), &FakeDrone::default(), &learner, &settings(6)).unwrap();
     let kept: Vec<bool> =
-        journal.iterations.iter().filter_map(|i| i.verdict.as_ref()).map(|v| v.is_kept).collect();
+        journal.iterations.iter().filter_map(|i| i.decision.as_ref()).map(|v| v.is_kept).collect();
     assert_eq!(kept, [true, true, false, false, true]);
-    assert_eq!(*teacher.asked.lock().unwrap(), [(3, 1.0), (6, 1.0), (9, 0.5), (12, 0.25), (15, 1.0)]);
-    let Iteration { flashed, restored, verdict, .. } = &journal.iterations[3];
+    assert_eq!(*learner.asked.lock().unwrap(), [(3, 1.0), (6, 1.0), (9, 0.5), (12, 0.25), (15, 0.5), (18, 0.25)]);
+    let Iteration { flashed, restored, decision, .. } = &journal.iterations[3];
     assert_eq!((flashed.as_ref().unwrap().sequence, restored.as_ref().unwrap().sequence), (5, 6));
-    assert!(verdict.as_ref().unwrap().reason.contains("it crashed"), "{verdict:?}");
-    let restored = fs::read(Loop::iteration(folder.path(), 3).join("drone-restored").join(FLASH)).unwrap();
+    assert!(decision.as_ref().unwrap().reason.contains("it crashed"), "{decision:?}");
+    let restored = fs::read(ClosedLoop::iteration_folder(folder.path(), 3).join("drone-restored").join(FLASH)).unwrap();
     assert!((ratio(&GainTable::decode(&restored).unwrap()) - 1.2).abs() < 1e-6, "the best one so far");
+    // Nothing better is proposed: the best table flies on, and the next adaptation has more flights.
     assert_eq!(journal.iterations[5].made, Some(Made::Unchanged));
+    assert!(journal.iterations[5].flashed.is_none() && journal.iterations[5].explored.is_some());
     assert_eq!(journal.end.as_ref().unwrap().best, 4);
     assert!(journal.table().contains("rolled back: 3 of 3"), "{}", journal.table());
 }
@@ -87,22 +90,22 @@ fn a_table_that_flies_worse_is_rolled_back_and_the_next_step_is_smaller() {
 fn a_loop_ends_by_itself() {
     let folder = tempfile::tempdir().unwrap();
     let patient = Settings { patience: 2, ..settings(6) };
-    let worse = FakeTeacher::new(&[0.9, 0.8, 0.7]);
+    let worse = FakeLearner::new(&[0.9, 0.8, 0.7]);
     let journal = walk(&folder.path().join("a"), &FakeDrone::default(), &worse, &patient).unwrap();
     assert_eq!((journal.iterations.len(), journal.end.as_ref().unwrap().best), (3, 0));
     assert!(journal.end.unwrap().reason.contains("no clear improvement in 2"));
     let no_logs = Settings { faults: vec!["0:card-pulled".to_owned()], ..patient };
     let journal = walk(&folder.path().join("b"), &FakeDrone::default(), &worse, &no_logs).unwrap();
-    assert!(journal.end.unwrap().reason.contains("look at the card"));
+    assert!(journal.end.unwrap().reason.contains("check the card"));
 }
 
 #[test]
 fn other_settings_another_program_and_a_used_folder_are_refused() {
     let folder = tempfile::tempdir().unwrap();
     let f = folder.path();
-    let (drone, teacher) = (FakeDrone::default(), FakeTeacher::new(&RATIOS));
+    let (drone, learner) = (FakeDrone::default(), FakeLearner::new(&RATIOS));
     let open = |settings: &Settings, origin: Origin, resume: bool| {
-        Loop::open(f, settings.clone(), origin, resume, &drone, &teacher)
+        ClosedLoop::open(f, settings.clone(), origin, resume, &drone, &learner)
     };
     let held = open(&settings(2), Origin::default(), false).unwrap();
     let error = format!("{:#}", open(&settings(2), Origin::default(), true).unwrap_err());
@@ -124,7 +127,7 @@ fn other_settings_another_program_and_a_used_folder_are_refused() {
 fn a_journal_that_cannot_be_is_refused_by_name() {
     let folder = tempfile::tempdir().unwrap();
     let f = folder.path();
-    walk(f, &FakeDrone::default(), &FakeTeacher::new(&RATIOS), &settings(6)).unwrap();
+    walk(f, &FakeDrone::default(), &FakeLearner::new(&RATIOS), &settings(6)).unwrap();
     let good: Value = serde_json::from_slice(&fs::read(f.join("loop.json")).unwrap()).unwrap();
     let refused = |harm: &dyn Fn(&mut Value), words: &str| {
         let mut bad = good.clone();
@@ -134,18 +137,20 @@ fn a_journal_that_cannot_be_is_refused_by_name() {
         let error = format!("{:#}", Journal::load(f).unwrap_err());
         assert!(error.contains("loop.json") && error.contains(words), "{words}: {error}");
     };
-    refused(&|v| v["format"] = json!(2), "format");
+    refused(&|v| v["format"] = json!(1), "format");
     refused(&|v| v["settings"]["flights"] = json!(0), "flights");
     refused(&|v| v["settings"]["nonsense"] = json!(0), "nonsense");
     refused(&|v| v["settings"]["iterations"] = json!(1), "iterations");
     refused(&|v| v["iterations"][1]["number"] = json!(7), "should");
     refused(&|v| v["iterations"][1]["flashed"] = Value::Null, "before it was on the drone");
-    refused(&|v| v["iterations"][1]["judged"] = Value::Null, "verdict without flights");
+    refused(&|v| v["iterations"][1]["judged"] = Value::Null, "decision without flights");
     refused(&|v| v["iterations"][2]["restored"] = Value::Null, "not restored");
     refused(&|v| v["iterations"][1]["explored"] = Value::Null, "unfinished");
     refused(&|v| v["iterations"][1]["judged"][0]["seed"] = json!(3), "seeds");
-    refused(&|v| v["iterations"][2]["verdict"]["is_kept"] = json!(true), "does not follow");
-    refused(&|v| v["iterations"][1]["judged"][0]["is_good"] = json!(false), "does not follow");
+    refused(&|v| v["iterations"][2]["decision"]["is_kept"] = json!(true), "does not follow");
+    refused(&|v| v["iterations"][1]["judged"][0]["trouble"] = json!("lost"), "does not follow");
+    refused(&|v| v["iterations"][5]["decision"] = Value::Null, "does not follow");
+    refused(&|v| v["iterations"][5]["judged"] = json!([]), "no table to flash or judge");
     refused(&|v| v["iterations"][0]["made"] = json!("adapted"), "nothing to learn from");
     refused(&|v| v["end"]["best"] = json!(1), "the best");
     refused(&|v| *v = json!([]), "");
@@ -170,22 +175,29 @@ fn a_journal_that_cannot_be_is_refused_by_name() {
 
 #[test]
 fn a_comparison_is_the_same_however_often_it_was_killed() {
-    let teachers = |settings: &Settings| -> Box<dyn Teacher> {
-        Box::new(FakeTeacher::new(if settings.transfer_only { &[1.2] } else { &[1.2, 1.4] }))
+    let learners = |settings: &Settings| -> Box<dyn Learner> {
+        Box::new(FakeLearner::new(if settings.transfer_only { &[1.2] } else { &[1.2, 1.4] }))
     };
     let wanted = || Comparison::new(settings(3), 3, 2, Origin::default());
-    let run = |folder: &Path, drone: &FakeDrone| compare(folder, wanted(), true, drone, &teachers, 2);
+    let run = |folder: &Path, drone: &FakeDrone| compare(folder, wanted(), true, drone, &learners, 2);
     let folder = tempfile::tempdir().unwrap();
     let drone = FakeDrone::default();
     let whole = run(folder.path(), &drone).unwrap();
     let calls = drone.calls.load(Ordering::SeqCst);
     assert!(whole.is_complete());
     let rows = whole.rows();
-    let errors: Vec<f64> = rows.iter().map(|r| r.tracking_error_m.0).collect();
-    assert_eq!(rows.iter().map(|r| r.contender).collect::<Vec<_>>(), Contender::ALL);
+    let errors: Vec<f64> = rows.iter().map(|r| r.summary.get(&TRACKING_ERROR).unwrap().mean).collect();
+    assert_eq!(rows.iter().map(|r| r.controller).collect::<Vec<_>>(), CONTROLLERS);
     assert!(errors.windows(2).all(|w| w[0] > w[1]), "{errors:?}");
-    assert_eq!((rows[3].flights, rows[3].crashes, rows[3].seeds_m.len()), (6, 0, 3));
-    assert!(whole.table().contains("STEADY"));
+    assert_eq!((rows[3].summary.flights, rows[3].summary.failed, rows[3].seeds_m.len()), (6, 0, 3));
+    // Three seeds of three iterations: the first table and two adaptations that change something, and one that does not.
+    assert_eq!((rows[1].learning_flights, rows[3].learning_flights), ([0, 0], [27, 27]));
+    assert!(whole.table().contains("STEADY") && whole.table().contains('±'), "{}", whole.table());
+    // One seed has no interval.
+    let one = Comparison::new(settings(3), 1, 2, Origin::default());
+    let single = tempfile::tempdir().unwrap();
+    let one = compare(single.path(), one, true, &FakeDrone::default(), &learners, 2).unwrap();
+    assert!(one.table().contains("STEADY") && !one.table().contains('±'), "{}", one.table());
 
     let folder = tempfile::tempdir().unwrap();
     for killed_at in (0..calls).step_by(7) {
@@ -195,10 +207,10 @@ fn a_comparison_is_the_same_however_often_it_was_killed() {
         }
     }
     assert_eq!(run(folder.path(), &FakeDrone::default()).unwrap(), whole);
-    let again = compare(folder.path(), wanted(), false, &drone, &teachers, 2).unwrap_err();
+    let again = compare(folder.path(), wanted(), false, &drone, &learners, 2).unwrap_err();
     assert!(again.to_string().contains("--resume"));
     let other = Comparison::new(settings(3), 4, 2, Origin::default());
-    assert!(compare(folder.path(), other, true, &drone, &teachers, 2).is_err());
+    assert!(compare(folder.path(), other, true, &drone, &learners, 2).is_err());
 
     let path = folder.path().join("compare.json");
     let good: Value = serde_json::from_slice(&fs::read(&path).unwrap()).unwrap();
@@ -223,11 +235,11 @@ mod real {
     use std::time::Duration;
 
     use crate::firmware::elf;
-    use steady::cycle::journal::End;
-    use steady::cycle::real_drone::{Person, RealDrone, Request};
-    use steady::cycle::stage::Flashed;
-    use steady::cycle::virtual_drone::VirtualDrone;
-    use steady::fly::{Plan, Program};
+    use steady::closed_loop::journal::End;
+    use steady::closed_loop::real_drone::{Person, RealDrone, Request};
+    use steady::closed_loop::Flashed;
+    use steady::closed_loop::virtual_drone::VirtualDrone;
+    use steady::fly::{Program, VirtualFlight};
     use steady::report::data::Data;
     use steady_common::exploration::Exploration;
 
@@ -305,7 +317,7 @@ mod real {
         assert!(steady(f, &elf, &resume).status().unwrap().success());
         let resumed = Journal::load(&f.join("killed")).unwrap();
         assert_eq!((resumed.iterations, resumed.end), (whole.iterations, whole.end));
-        let tables = ["whole", "killed"].map(|name| Loop::table(&f.join(name), 1).unwrap());
+        let tables = ["whole", "killed"].map(|name| ClosedLoop::table(&f.join(name), 1).unwrap());
         assert_eq!(tables[0], tables[1]);
         // The report's numbers too; only the commands name the folder.
         let shown = |name| Data { commands: Vec::new(), ..Data::of(&f.join(name)).unwrap() };
@@ -313,18 +325,92 @@ mod real {
         assert_eq!(a, b);
     }
 
+    /// Makes the height loop stiffer by a fixed ratio, whatever was flown.
+    struct Fixed;
+
+    impl Learner for Fixed {
+        fn first_table(&self) -> Result<GainTable> {
+            Ok(GainTable { sequence: 1, ..GainTable::built_in() })
+        }
+
+        fn adapt(&self, logs: &[PathBuf], scale: f32, _: &Path) -> Result<Option<GainTable>> {
+            // Logs of every drone are read and replayed alike.
+            let log = steady::log::find(logs)?.logs.remove(0);
+            let replay = steady::log::replay::replay(&mut steady::log::Log::open(&log)?, &[])?;
+            assert!(replay.replayed > 1000 && replay.differing_bits == 0, "{replay:?}");
+            assert!(scale == 1.0);
+            let mut table = self.first_table()?;
+            table.gains.position.p.z *= 1.2;
+            Ok(Some(table))
+        }
+    }
+
+    /// One iteration on the native and on the virtual drone: the same engine, journal, seeds and tables, and metrics that
+    /// differ only by what the image has beyond the flight code (radio latency, log and timing): by at most a tenth.
+    #[test]
+    fn native_and_virtual_drones_go_through_the_same_loop() {
+        let Some(elf) = elf() else { return };
+        let folder = tempfile::tempdir().unwrap();
+        let f = folder.path();
+        short_task(f);
+        let task = f.join("short.csv").to_string_lossy().into_owned();
+        let settings = |drone: &str| Settings {
+            drone: drone.to_owned(),
+            task: task.clone(),
+            iterations: 1,
+            flights: 1,
+            judging: 2,
+            ..Settings::default()
+        };
+        let place = Path::new(env!("CARGO_BIN_EXE_steady")).with_file_name("virtual-crazyflie");
+        let image = VirtualDrone {
+            program: Program::at(&place, &elf),
+            task: task.clone(),
+            world: "paper".to_owned(),
+        };
+        let native = settings("native").simulated_drone(None).unwrap();
+        let run = |name: &str, drone: &dyn Drone| {
+            let out = f.join(name);
+            let opened = ClosedLoop::open(&out, settings(name), Origin::default(), false, drone, &Fixed);
+            opened.unwrap().with(2, None).run().unwrap();
+            assert!(Data::of(&out).is_ok(), "the report reads both");
+            (Journal::load(&out).unwrap(), ClosedLoop::table(&out, 1).unwrap())
+        };
+        let (a, b) = (run("native", &*native), run("virtual", &image));
+        assert_eq!(a.1, b.1);
+        assert_eq!(a.0.iterations.len(), b.0.iterations.len());
+        for (a, b) in a.0.iterations.iter().zip(&b.0.iterations) {
+            assert_eq!((&a.made, &a.flashed, &a.restored), (&b.made, &b.flashed, &b.restored));
+            assert_eq!(a.decision.as_ref().map(|d| d.is_kept), b.decision.as_ref().map(|d| d.is_kept));
+            let flights = |i: &Iteration| -> Vec<_> {
+                let all = i.judged.iter().flatten().chain(i.explored.iter().flatten());
+                all.cloned().collect()
+            };
+            let (a, b) = (flights(a), flights(b));
+            assert_eq!(a.len(), b.len());
+            for (a, b) in a.iter().zip(&b) {
+                assert_eq!((a.flight, a.seed, a.is_good()), (b.flight, b.seed, b.is_good()), "{a:?} {b:?}");
+                let (x, y) = (a.metrics.unwrap(), b.metrics.unwrap());
+                for metric in [&TRACKING_ERROR, &REWARD] {
+                    let (x, y) = ((metric.get)(&x), (metric.get)(&y));
+                    assert!((x - y).abs() <= 0.1 * y.abs(), "{}: native {x}, virtual {y}", metric.id);
+                }
+            }
+        }
+    }
+
     /// Gains with which the drone shakes until the guard takes them out of flight.
     struct Shaking;
 
-    impl Teacher for Shaking {
-        fn simulator(&self) -> Result<GainTable> {
+    impl Learner for Shaking {
+        fn first_table(&self) -> Result<GainTable> {
             Ok(GainTable { sequence: 1, ..GainTable::built_in() })
         }
 
         fn adapt(&self, logs: &[PathBuf], _: f32, _: &Path) -> Result<Option<GainTable>> {
             let recording = steady::log::transitions(logs)?;
             assert!(recording.steps() > 1000, "the log is there although the card was full");
-            let mut table = self.simulator()?;
+            let mut table = self.first_table()?;
             table.gains.attitude.p.xy *= 3.5;
             table.gains.rate.p.xy *= 0.3;
             Ok(Some(table))
@@ -353,16 +439,16 @@ mod real {
             ..Settings::default()
         };
         let out = f.join("out");
-        let mut this = Loop::open(&out, settings, Origin::default(), false, &drone, &Shaking).unwrap();
+        let mut this = ClosedLoop::open(&out, settings, Origin::default(), false, &drone, &Shaking).unwrap();
         this.run().unwrap();
         let journal = this.journal();
         let explored = &journal.iterations[0].explored.as_ref().unwrap()[0];
-        assert!(explored.new_card && explored.is_good && explored.steps > 1000, "{explored:?}");
+        assert!(explored.new_card && explored.is_good() && explored.steps > 1000, "{explored:?}");
         let bad = &journal.iterations[1];
         let guarded = bad.judged.as_ref().unwrap();
         let trouble = guarded[0].trouble.as_deref().unwrap();
         assert!(trouble.contains("gain guard"), "{guarded:?}");
-        assert!(!bad.verdict.as_ref().unwrap().is_kept);
+        assert!(!bad.decision.as_ref().unwrap().is_kept);
         assert_eq!(bad.restored, Some(Flashed { sequence: 3, page: 2 }));
         assert_eq!(journal.end.as_ref().unwrap().best, 0);
     }
@@ -370,14 +456,14 @@ mod real {
     /// Proposes a stiffer height loop.
     struct Stiffer;
 
-    impl Teacher for Stiffer {
-        fn simulator(&self) -> Result<GainTable> {
+    impl Learner for Stiffer {
+        fn first_table(&self) -> Result<GainTable> {
             Ok(GainTable { sequence: 1, ..GainTable::built_in() })
         }
 
         fn adapt(&self, logs: &[PathBuf], _: f32, _: &Path) -> Result<Option<GainTable>> {
             assert!(steady::log::transitions(logs)?.steps() > 1000);
-            let mut table = self.simulator()?;
+            let mut table = self.first_table()?;
             table.gains.position.p.z *= 1.2;
             Ok(Some(table))
         }
@@ -431,13 +517,13 @@ mod real {
         fn fly(&self, with_noise: bool) {
             let card = self.folder.join("card");
             let number = fs::read_dir(&card).unwrap().count();
-            let plan = Plan {
+            let plan = VirtualFlight {
                 task: self.folder.join("short.csv").to_string_lossy().into_owned(),
                 world: "paper".to_owned(),
                 seed: 1 + number as u64,
                 exploration: Exploration { enabled: with_noise, std: [0.05; 4], hold: 25, seed: 1 },
                 flash: Some(self.folder.join(FLASH)),
-                ..Plan::default()
+                ..VirtualFlight::default()
             };
             let flown = plan.fly(&self.program, &self.folder.join("flown")).unwrap();
             assert!(flown.success);
@@ -482,8 +568,8 @@ mod real {
             let uri = format!("udp://127.0.0.1:{}", pilot.port).parse().unwrap();
             let out = f.join("out");
             let drone = RealDrone::new(uri, "short".to_owned(), f.join("card"), out.clone(), &pilot);
-            let opened = Loop::open(&out, settings.clone(), Origin::default(), true, &drone, &Stiffer);
-            let ended = opened.unwrap().with(1, "").run().map(|_| ());
+            let opened = ClosedLoop::open(&out, settings.clone(), Origin::default(), true, &drone, &Stiffer);
+            let ended = opened.unwrap().with(1, None).run().map(|_| ());
             let asked = pilot.asked.lock().unwrap().clone();
             (ended, asked)
         };
@@ -499,9 +585,9 @@ mod real {
         let journal = Journal::load(&f.join("out")).unwrap();
         assert!(journal.end.is_some() && journal.iterations.len() == 2);
         for flight in journal.iterations.iter().flat_map(|i| i.judged.iter().flatten()) {
-            let tracking = flight.tracking.unwrap();
-            assert!(flight.is_good && flight.steps > 1000, "{flight:?}");
-            assert!(tracking.tracking_error_m > 0.001 && tracking.tracking_error_m < 0.3, "{tracking:?}");
+            let metrics = flight.metrics.unwrap();
+            assert!(flight.is_good() && flight.steps > 1000, "{flight:?}");
+            assert!(metrics.tracking_error_m > 0.001 && metrics.tracking_error_m < 0.3, "{metrics:?}");
         }
         // Every log belongs to one flight, and the page has them all.
         let logs = steady::log::find(&[f.join("card")]).unwrap().logs;

@@ -1,0 +1,65 @@
+//! The controllers that are compared.
+
+use clap::ValueEnum;
+use serde::{Deserialize, Serialize};
+
+/// A controller of a comparison, by where its gains come from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, ValueEnum, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum ControllerKind {
+    /// The Crazyflie's built-in cascaded PID.
+    Pid,
+    /// Gains trained in the simulator.
+    Simulator,
+    /// Gains adapted from flights with the simulator's skills alone.
+    Transfer,
+    /// Gains adapted from flights with discovered skills.
+    Steady,
+    /// Gains searched in the world itself: the upper bound.
+    Oracle,
+    /// Gains trained in many random simulated worlds.
+    DomainRandomisation,
+}
+
+impl ControllerKind {
+    /// Name in commands and files.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Pid => "pid",
+            Self::Simulator => "simulator",
+            Self::Transfer => "transfer",
+            Self::Steady => "steady",
+            Self::Oracle => "oracle",
+            Self::DomainRandomisation => "domain-randomisation",
+        }
+    }
+
+    /// Name in tables and pictures.
+    #[must_use]
+    pub fn title(self) -> &'static str {
+        match self {
+            Self::Pid => "Built-in PID",
+            Self::Simulator => "Simulator",
+            Self::Transfer => "Skill transfer",
+            Self::Steady => "STEADY",
+            Self::Oracle => "Oracle",
+            Self::DomainRandomisation => "Domain randomisation",
+        }
+    }
+
+    /// True when it learns from flights in the world it is judged in.
+    #[must_use]
+    pub fn learns_from_flights(self) -> bool {
+        matches!(self, Self::Transfer | Self::Steady)
+    }
+
+    /// The controller that flies it on the drone.
+    #[must_use]
+    pub fn on_drone(self) -> steady_common::Controller {
+        match self {
+            Self::Pid => steady_common::Controller::Pid,
+            _ => steady_common::Controller::Differentiable,
+        }
+    }
+}
