@@ -22,9 +22,9 @@ use steady_radio::{Uri, link};
 
 use super::stage::{Flashed, Flight, Outcome, Stage};
 use super::virtual_drone::{TRIPPED, flash_by_radio};
-use crate::interrupt::InBootloader;
 use crate::files;
 use crate::fly::{Plan, Tracking};
+use crate::interrupt::InBootloader;
 use crate::log::{self, Log, each_step};
 
 /// The table that is on the drone, in the folder of its state.

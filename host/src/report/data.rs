@@ -390,9 +390,7 @@ fn parse<T: serde::de::DeserializeOwned>(path: &Path) -> Result<Option<T>> {
     if !path.exists() {
         return Ok(None);
     }
-    serde_json::from_str(&read(path)?)
-        .map(Some)
-        .with_context(|| format!("{}: is damaged", path.display()))
+    serde_json::from_str(&read(path)?).map(Some).with_context(|| format!("{}: is damaged", path.display()))
 }
 
 /// The commands that give this page again.

@@ -61,8 +61,8 @@ pub(crate) fn read(folder: &Path, cell: &Cell, plan: &Plan) -> Result<Numbers> {
         return Ok(Numbers::new());
     }
     let path = plan.result.as_ref().map_or_else(|| folder.join(STDOUT), |result| folder.join(result));
-    let value: Json =
-        serde_json::from_str(&files::read_text(&path)?).with_context(|| format!("{}: is not JSON", path.display()))?;
+    let value: Json = serde_json::from_str(&files::read_text(&path)?)
+        .with_context(|| format!("{}: is not JSON", path.display()))?;
     let mut numbers = Numbers::new();
     flatten("", &value, &mut numbers);
     numbers.retain(|name, _| !cell.settings.contains_key(name));

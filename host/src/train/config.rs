@@ -10,8 +10,8 @@ use steady_sim::suggest::did_you_mean;
 use steady_sim::{InitialDistribution, World};
 
 use super::env::TrainingTask;
-use crate::error::{unknown, usage};
 use super::spectral::{Form, Training};
+use crate::error::{unknown, usage};
 
 /// Presets by name.
 const PRESETS: [(&str, &str); 3] = [
@@ -246,8 +246,9 @@ impl fmt::Display for Evaluator {
 pub fn changed(mut table: toml::Table, changes: &[String]) -> anyhow::Result<toml::Table> {
     let keys: Vec<String> = table.keys().cloned().collect();
     for change in changes {
-        let (key, value) =
-            change.split_once('=').ok_or_else(|| usage(format!("`{change}` is not of the form key=value")))?;
+        let (key, value) = change
+            .split_once('=')
+            .ok_or_else(|| usage(format!("`{change}` is not of the form key=value")))?;
         let key = key.trim();
         if !table.contains_key(key) {
             let keys: Vec<&str> = keys.iter().map(String::as_str).collect();
@@ -264,37 +265,4 @@ pub fn changed(mut table: toml::Table, changes: &[String]) -> anyhow::Result<tom
         table.insert(key.to_owned(), value);
     }
     Ok(table)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn presets_are_valid_and_round_trip() {
-        for name in Config::presets() {
-            let config = Config::preset(name, &[]).unwrap();
-            assert_eq!(Config::from_toml(&config.to_toml()).unwrap(), config);
-            config.task().unwrap();
-        }
-    }
-
-    #[test]
-    fn wrong_keys_are_refused_with_the_nearest_name() {
-        let error = Config::preset("smoke", &["epsodes=3".to_owned()]).unwrap_err().to_string();
-        assert!(error.contains("did you mean `episodes`"), "{error}");
-        let text = Config::preset("smoke", &[]).unwrap().to_toml() + "momentom = 1\n";
-        let error = Config::from_toml(&text).unwrap_err().to_string();
-        assert!(error.contains("did you mean `momentum`"), "{error}");
-        assert!(Config::preset("none", &[]).is_err());
-        assert!(Config::preset("smoke", &["gamma=2".to_owned()]).is_err());
-    }
-
-    #[test]
-    fn changes_take_effect() {
-        let changes = ["episodes=3", "world=paper", "gamma=0.5", "evaluator=lstd"].map(str::to_owned);
-        let config = Config::preset("smoke", &changes).unwrap();
-        assert_eq!((config.episodes, config.world.as_str(), config.gamma), (3, "paper", 0.5));
-        assert_eq!(config.evaluator, Evaluator::Lstd);
-    }
 }

@@ -208,8 +208,7 @@ impl Trainer {
             };
             vec![mean(|t| t.reward) / (1.0 - mean(|t| t.discount)); partial.len()]
         } else {
-            let ends: Vec<f32> =
-                last.iter().flat_map(|&i| collection.transitions[i].to).collect();
+            let ends: Vec<f32> = last.iter().flat_map(|&i| collection.transitions[i].to).collect();
             let ends = Tensor::from_slice(&ends).view([-1, OBSERVATION_LEN as i64]);
             let none = Tensor::zeros([partial.len() as i64, 4], (Kind::Float, tch::Device::Cpu));
             let values = actor::q(&self.skills, &self.critic, self.twins(), &ends, &none);
@@ -290,7 +289,8 @@ impl Trainer {
         let none = batch.a.zeros_like();
         let mut dq_da = actor::action_gradient(&self.skills, &self.critic, twins, &batch.s, &none);
         if self.config.correction > 0.0 {
-            dq_da += self.residual_gradient(collection, &batch.s, &batch.a) * f64::from(self.config.correction);
+            dq_da +=
+                self.residual_gradient(collection, &batch.s, &batch.a) * f64::from(self.config.correction);
         }
         self.gradient = actor::gain_gradient(&dq_da, &collection.jacobians, &gains);
         let left = 1.0 - self.round as f32 / self.config.rounds as f32;
