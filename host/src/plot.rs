@@ -14,7 +14,7 @@ use plotters::style::FontStyle;
 /// Size of a picture, pixels.
 const SIZE: (u32, u32) = (900, 600);
 
-/// Colours that stay apart for colour-blind eyes and in print (Okabe and Ito's).
+/// Colour-blind safe colours (Okabe and Ito's).
 const COLOURS: [RGBColor; 7] = [
     RGBColor(0, 114, 178),
     RGBColor(213, 94, 0),
@@ -34,7 +34,7 @@ pub struct Series {
     pub points: Vec<(f64, f64)>,
     /// Lower and upper edge at each point's x, drawn as a shaded band.
     pub band: Vec<(f64, f64)>,
-    /// Drawn thin and black: what the others are compared with.
+    /// The reference: drawn thin and black.
     pub is_reference: bool,
 }
 
@@ -47,7 +47,7 @@ pub struct Chart {
     pub x_label: String,
     /// Beside it, with the unit.
     pub y_label: String,
-    /// One unit has the same length on both axes: for maps.
+    /// Equal scale on both axes, for maps.
     pub equal_axes: bool,
     /// The lines.
     pub series: Vec<Series>,

@@ -20,7 +20,7 @@ pub struct PathInSpace {
     pub name: String,
     /// x, y and z, m.
     pub points: Vec<[f64; 3]>,
-    /// Drawn thin and black: what the others are compared with.
+    /// The reference: drawn thin and black.
     pub is_reference: bool,
 }
 
@@ -46,7 +46,7 @@ impl Picture for Space {
         area: &DrawingArea<B, Shift>,
     ) -> Result<(), DrawingAreaErrorKind<B::ErrorType>> {
         area.fill(&WHITE)?;
-        // The library's second axis is the one that points up.
+        // The library's second axis points up.
         let mut chart = ChartBuilder::on(area)
             .caption(&self.title, ("sans-serif", 24))
             .margin(14)

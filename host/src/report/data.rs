@@ -125,9 +125,9 @@ struct Fit {
 }
 
 /// `adapt.json` of an iteration.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[serde(default)]
 struct Adaptation {
-    #[serde(default)]
     name: String,
     flights: u64,
     replayed: u64,

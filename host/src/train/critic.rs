@@ -13,7 +13,7 @@ use super::nets::{Saved, Trainable};
 pub struct Critic {
     /// w, one column for each twin.
     pub weights: Trainable,
-    /// The weights that gradient steps aim at.
+    /// Target weights of gradient steps.
     target: Tensor,
 }
 
@@ -25,7 +25,7 @@ pub fn lstd(phi: &Tensor, next: &Tensor, r: &Tensor, ridge: f64) -> Tensor {
     no_grad(|| {
         let (phi, next, r) = (phi.to_kind(Kind::Double), next.to_kind(Kind::Double), r.to_kind(Kind::Double));
         let (n, d) = phi.size2().unwrap_or((1, 1));
-        // Scaled to unit mean square, so that the ridge means the same for every feature.
+        // Scaled to unit mean square, so that the ridge is the same for every feature.
         let scale = phi.square().mean_dim(0, true, Kind::Double).sqrt().clamp_min(1e-6);
         let (phi, next) = (phi / &scale, next / &scale);
         let a = phi.tr().matmul(&(&phi - next)) / n as f64
@@ -53,7 +53,7 @@ impl Critic {
         phi.matmul(self.w())
     }
 
-    /// Puts weights in, for both twins or one column each.
+    /// Sets the weights, of both twins or one column each.
     pub fn set(&mut self, weights: &Tensor) {
         no_grad(|| {
             let mut w = self.w().shallow_clone();

@@ -41,8 +41,7 @@ pub struct TrainingTask {
     pub hold: usize,
     /// Discount γ of one physics step.
     pub gamma: f32,
-    /// Whether collected episodes come in pairs that begin alike and explore in opposite directions:
-    /// what a pair has in common then says nothing about the actions. Only a simulator can do that.
+    /// Whether episodes come in antithetic pairs: the same start, opposite noise. Only possible in simulation.
     pub mirrored: bool,
 }
 
@@ -55,7 +54,7 @@ pub enum GoalPath {
     FigureEight,
 }
 
-/// Who flies.
+/// The controller of a rollout.
 #[derive(Clone, Copy, Debug)]
 pub enum Flyer<'a> {
     /// The law with these gains.
@@ -97,7 +96,7 @@ pub struct Collection {
     pub crashed: f64,
 }
 
-/// How gains fly without noise.
+/// An evaluation of gains without noise.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Evaluation {
     /// Mean undiscounted return of an episode.
@@ -114,7 +113,7 @@ struct Episode {
     world: usize,
     drone: Drone,
     memory: Memory,
-    /// Who flies in place of the law.
+    /// Flies in place of the law.
     pilot: Option<Pilot>,
     /// Time on the path at the beginning, s.
     start_s: f32,
@@ -246,7 +245,7 @@ impl TrainingTask {
         self.collect_by(Flyer::Law(gains), episodes, seed, threads, std)
     }
 
-    /// The same, whoever flies.
+    /// The same with any controller.
     pub fn collect_by(
         &self,
         flyer: Flyer<'_>,
@@ -257,7 +256,7 @@ impl TrainingTask {
     ) -> Collection {
         let (gains, pilot) = match flyer {
             Flyer::Law(gains) => (gains, None),
-            // The law goes along for its memory, which is part of the observation.
+            // The law is computed too: its memory is part of the observation.
             Flyer::Pid => (&Gains::nominal(), Some(Pilot::pid())),
         };
         type Flown = (Episode, [f32; 4], Option<(Transition, Jacobian)>);

@@ -98,8 +98,6 @@ pub struct Trainer {
     pub(crate) threads: usize,
     round: usize,
     best: (Theta, f64),
-    /// ∂J/∂θ of the latest round, per transition.
-    pub gradient: [f32; GAIN_COUNT],
 }
 
 impl Trainer {
@@ -114,20 +112,7 @@ impl Trainer {
         let actor = Actor::new(&mut rng, 64, &config.std, 0.1);
         let replay = Replay::new(config.replay);
         let best = ([0.0; GAIN_COUNT], f64::NEG_INFINITY);
-        Ok(Self {
-            config,
-            seed,
-            task,
-            skills,
-            critic,
-            actor,
-            replay,
-            rng,
-            threads,
-            round: 0,
-            best,
-            gradient: [0.0; GAIN_COUNT],
-        })
+        Ok(Self { config, seed, task, skills, critic, actor, replay, rng, threads, round: 0, best })
     }
 
     /// Rounds done.
@@ -292,9 +277,9 @@ impl Trainer {
             dq_da +=
                 self.residual_gradient(collection, &batch.s, &batch.a) * f64::from(self.config.correction);
         }
-        self.gradient = actor::gain_gradient(&dq_da, &collection.jacobians, &gains);
+        let gradient = actor::gain_gradient(&dq_da, &collection.jacobians, &gains);
         let left = 1.0 - self.round as f32 / self.config.rounds as f32;
-        self.actor.climb(&self.gradient, self.config.step * (0.1 + 0.9 * left), self.config.momentum);
+        self.actor.climb(&gradient, self.config.step * (0.1 + 0.9 * left), self.config.momentum);
         let few: Vec<usize> =
             places.iter().copied().step_by(places.len().div_ceil(EXPLORE_BATCH).max(1)).collect();
         let batch = self.replay.batch(&few);
