@@ -27,7 +27,7 @@ pub struct Adaptation {
 
 impl Teacher for Adaptation {
     fn simulator(&self) -> Result<GainTable> {
-        Ok(gains_file::load(&self.run.join("gains.bin").to_string_lossy())?)
+        gains_file::load(&self.run.join("gains.bin").to_string_lossy())
     }
 
     fn adapt(&self, logs: &[PathBuf], scale: f32, folder: &Path) -> Result<Option<GainTable>> {
