@@ -12,6 +12,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result};
 use serde::{Deserialize, Serialize};
 
+use crate::error::describe;
 use crate::files;
 
 /// How many checkpoints are kept.
@@ -33,29 +34,25 @@ struct Note {
     crc32: u32,
 }
 
-/// A checkpoint whose data is as it was written.
+/// An intact checkpoint.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Checkpoint {
-    /// The training step it was made at.
     pub(crate) step: u64,
-    /// Its data.
     pub(crate) data: PathBuf,
 }
 
-/// What a folder holds.
+/// The newest intact checkpoint of a folder.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Found {
-    /// The newest intact checkpoint.
     pub(crate) newest: Option<Checkpoint>,
     /// Newer ones that are damaged, and how.
     pub(crate) damaged: Vec<String>,
 }
 
 impl Store {
-    /// The checkpoints in a folder, which is made if need be.
+    /// The checkpoints in a folder, which is created if necessary.
     pub(crate) fn open(folder: &Path) -> Result<Self> {
-        fs::create_dir_all(folder)
-            .with_context(|| format!("{}: cannot make the folder", folder.display()))?;
+        files::make_folder(folder)?;
         Ok(Self { folder: folder.to_owned() })
     }
 
@@ -66,7 +63,7 @@ impl Store {
         let written = write(&partial).and_then(|()| {
             let (bytes, crc32) = measure(&partial)?;
             File::open(&partial)?.sync_all()?;
-            // A note that belongs to older data of the same step must not vouch for the new data.
+            // A note of older data of the same step must not vouch for the new data.
             if note.exists() {
                 fs::remove_file(&note)?;
             }
@@ -74,7 +71,6 @@ impl Store {
             files::write(&note, &serde_json::to_vec(&Note { step, bytes, crc32 })?)
         });
         if written.is_err() {
-            // Nothing may be left behind; that it is not there is just as well.
             let _ = fs::remove_file(&partial);
         }
         written.with_context(|| format!("checkpoint {}: cannot be saved", data.display()))?;
@@ -96,7 +92,7 @@ impl Store {
                     found.newest = Some(Checkpoint { step, data });
                     break;
                 }
-                Err(error) => found.damaged.push(format!("{}: {error:#}", data.display())),
+                Err(error) => found.damaged.push(format!("{}: {}", data.display(), describe(&error))),
             }
         }
         Ok(found)

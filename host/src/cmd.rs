@@ -21,7 +21,6 @@ mod param;
 mod parse;
 mod report;
 mod scan;
-mod supervise;
 mod sweep;
 mod tables;
 #[cfg(feature = "train")]
@@ -34,6 +33,7 @@ use std::process::ExitCode;
 use anyhow::{Result, bail};
 use clap::{Args, CommandFactory, Parser, Subcommand};
 
+use self::drone::Address;
 use crate::{error, files, interrupt, out};
 
 /// Sim-to-real learning for small drones: learn a controller in simulation, fly it, read the flight
@@ -69,10 +69,14 @@ enum Verb {
     Info(info::Cmd),
     Param(param::Cmd),
     Console(console::Cmd),
-    Arm(supervise::Arm),
-    Disarm(supervise::Disarm),
-    Stop(supervise::Stop),
-    Recover(supervise::Recover),
+    /// Arm the drone: its motors may turn from then on. Otherwise it says what prevents it.
+    Arm(Address),
+    /// Disarm the drone.
+    Disarm(Address),
+    /// Stop the motors at once, until the drone is switched off and on. It falls if it flies.
+    Stop(Address),
+    /// Leave the state after a crash, once the drone stands upright again.
+    Recover(Address),
     Flash(flash::Cmd),
     Log(log::Cmd),
     World(world::Cmd),
@@ -117,16 +121,24 @@ impl Verb {
             Self::Info(cmd) => cmd.run(),
             Self::Param(cmd) => cmd.run(),
             Self::Console(cmd) => cmd.run(),
-            Self::Arm(cmd) => cmd.run(),
-            Self::Disarm(cmd) => cmd.run(),
-            Self::Stop(cmd) => cmd.run(),
-            Self::Recover(cmd) => cmd.run(),
+            Self::Arm(address) => ordered("armed", address.connect()?.arm(true)),
+            Self::Disarm(address) => ordered("disarmed", address.connect()?.arm(false)),
+            Self::Stop(address) => {
+                ordered("stopped and locked until it is switched off and on", address.connect()?.stop())
+            }
+            Self::Recover(address) => ordered("recovered", address.connect()?.recover()),
             Self::Flash(cmd) => cmd.run(),
             Self::Log(cmd) => cmd.run(),
             Self::World(cmd) => cmd.run(),
             Self::Doctor(cmd) => cmd.run(),
         }
     }
+}
+
+fn ordered(text: &str, outcome: Result<(), steady_radio::Error>) -> Result<()> {
+    outcome?;
+    println!("{text}");
+    Ok(())
 }
 
 /// Where a text goes.

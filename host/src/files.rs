@@ -63,7 +63,11 @@ impl Staged {
         let finish = || -> io::Result<()> {
             let file = file.into_inner().map_err(io::IntoInnerError::into_error)?;
             file.as_file().sync_all()?;
-            if force { file.persist(&path)? } else { file.persist_noclobber(&path)? };
+            if force {
+                file.persist(&path)?
+            } else {
+                file.persist_noclobber(&path)?
+            };
             Ok(())
         };
         finish().with_context(|| format!("{}: cannot be written", path.display()))?;

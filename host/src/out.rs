@@ -94,7 +94,8 @@ impl Table {
 
 impl fmt::Display for Table {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let is_number = |cell: &str| cell.trim_start_matches(['-', '+']).starts_with(|c: char| c.is_ascii_digit());
+        let is_number =
+            |cell: &str| cell.trim_start_matches(['-', '+']).starts_with(|c: char| c.is_ascii_digit());
         let columns: Vec<(usize, bool)> = (0..self.rows.first().map_or(0, Vec::len))
             .map(|column| {
                 let cells = || self.rows.iter().filter_map(|row| row.get(column));
@@ -105,7 +106,11 @@ impl fmt::Display for Table {
             .collect();
         for (number, row) in self.rows.iter().enumerate() {
             for (cell, (width, is_right)) in row.iter().zip(&columns) {
-                if *is_right { write!(f, "| {cell:>width$} ")? } else { write!(f, "| {cell:<width$} ")? };
+                if *is_right {
+                    write!(f, "| {cell:>width$} ")?
+                } else {
+                    write!(f, "| {cell:<width$} ")?
+                };
             }
             writeln!(f, "|")?;
             if number == 0 {

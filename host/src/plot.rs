@@ -2,10 +2,11 @@
 
 pub mod space;
 
+use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::Once;
 
-use anyhow::{Context, Result, anyhow};
+use anyhow::{Result, anyhow};
 use plotters::coord::Shift;
 use plotters::prelude::*;
 use plotters::style::FontStyle;
@@ -13,7 +14,7 @@ use plotters::style::FontStyle;
 /// Size of a picture, pixels.
 const SIZE: (u32, u32) = (900, 600);
 
-/// Colours that stay apart for colour-blind eyes and in print (Okabe and Ito's).
+/// Colour-blind safe colours (Okabe and Ito's).
 const COLOURS: [RGBColor; 7] = [
     RGBColor(0, 114, 178),
     RGBColor(213, 94, 0),
@@ -33,7 +34,7 @@ pub struct Series {
     pub points: Vec<(f64, f64)>,
     /// Lower and upper edge at each point's x, drawn as a shaded band.
     pub band: Vec<(f64, f64)>,
-    /// Drawn thin and black: what the others are compared with.
+    /// The reference: drawn thin and black.
     pub is_reference: bool,
 }
 
@@ -46,7 +47,7 @@ pub struct Chart {
     pub x_label: String,
     /// Beside it, with the unit.
     pub y_label: String,
-    /// One unit has the same length on both axes: for maps.
+    /// Equal scale on both axes, for maps.
     pub equal_axes: bool,
     /// The lines.
     pub series: Vec<Series>,
@@ -55,20 +56,12 @@ pub struct Chart {
 impl Chart {
     /// Writes `stem.svg` and `stem.png`; returns the two paths.
     pub fn save(&self, stem: &Path) -> Result<[PathBuf; 2]> {
-        register_font();
-        let (svg, png) = (stem.with_extension("svg"), stem.with_extension("png"));
-        self.draw(&SVGBackend::new(&svg, SIZE).into_drawing_area())
-            .with_context(|| format!("{}", svg.display()))?;
-        self.draw(&BitMapBackend::new(&png, SIZE).into_drawing_area())
-            .with_context(|| format!("{}", png.display()))?;
-        Ok([svg, png])
+        save(self, stem)
     }
+}
 
-    fn draw<B: DrawingBackend>(&self, area: &DrawingArea<B, Shift>) -> Result<()> {
-        self.try_draw(area).map_err(|e| anyhow!("cannot draw: {e}"))
-    }
-
-    fn try_draw<B: DrawingBackend>(
+impl Picture for Chart {
+    fn draw<B: DrawingBackend>(
         &self,
         area: &DrawingArea<B, Shift>,
     ) -> Result<(), DrawingAreaErrorKind<B::ErrorType>> {
@@ -89,7 +82,7 @@ impl Chart {
             .light_line_style(WHITE)
             .draw()?;
         for (series, colour) in self.series.iter().zip(COLOURS.iter().cycle()) {
-            let style = if series.is_reference { BLACK.stroke_width(1) } else { colour.stroke_width(2) };
+            let style = line_style(series.is_reference, colour);
             if !series.band.is_empty() {
                 let xs = series.points.iter().map(|p| p.0);
                 let lower = xs.clone().zip(series.band.iter().map(|b| b.0));
@@ -115,32 +108,25 @@ impl Chart {
             .draw()?;
         area.present()
     }
+}
 
+impl Chart {
     /// Ranges of both axes: all finite points, with a margin.
-    fn ranges(&self) -> (std::ops::Range<f64>, std::ops::Range<f64>) {
+    fn ranges(&self) -> (Range<f64>, Range<f64>) {
         let bands = self
             .series
             .iter()
             .flat_map(|s| s.points.iter().zip(&s.band).flat_map(|(p, b)| [(p.0, b.0), (p.0, b.1)]));
         let points = self.series.iter().flat_map(|s| s.points.iter().copied()).chain(bands);
-        let (mut x, mut y) = ((f64::MAX, f64::MIN), (f64::MAX, f64::MIN));
-        for p in points.filter(|p| p.0.is_finite() && p.1.is_finite()) {
-            x = (x.0.min(p.0), x.1.max(p.0));
-            y = (y.0.min(p.1), y.1.max(p.1));
-        }
-        let widen = |(low, high): (f64, f64), part: f64| {
-            if low > high {
-                return 0.0..1.0;
-            }
-            let margin = (part * (high - low)).max(1e-6 * (1.0 + high.abs()));
-            low - margin..high + margin
-        };
-        let (mut x, mut y) = (widen(x, 0.02), widen(y, 0.06));
+        let points: Vec<(f64, f64)> = points.filter(|p| p.0.is_finite() && p.1.is_finite()).collect();
+        let min_margin = |high: f64| 1e-6 * (1.0 + high.abs());
+        let mut x = range(points.iter().map(|p| p.0), 0.02, min_margin);
+        let mut y = range(points.iter().map(|p| p.1), 0.06, min_margin);
         if self.equal_axes {
             // The drawing area is about this much wider than high.
             const ASPECT: f64 = 1.6;
             let (wide, high) = (x.end - x.start, y.end - y.start);
-            let grow = |r: &mut std::ops::Range<f64>, by: f64| *r = r.start - 0.5 * by..r.end + 0.5 * by;
+            let grow = |r: &mut Range<f64>, by: f64| *r = r.start - 0.5 * by..r.end + 0.5 * by;
             if wide < ASPECT * high {
                 grow(&mut x, ASPECT * high - wide);
             } else {
@@ -151,38 +137,46 @@ impl Chart {
     }
 }
 
-/// Text needs a font; a machine may have none, so one comes along.
+/// What can be drawn on every backend.
+trait Picture {
+    fn draw<B: DrawingBackend>(
+        &self,
+        area: &DrawingArea<B, Shift>,
+    ) -> Result<(), DrawingAreaErrorKind<B::ErrorType>>;
+}
+
+fn save(picture: &impl Picture, stem: &Path) -> Result<[PathBuf; 2]> {
+    register_font();
+    let (svg, png) = (stem.with_extension("svg"), stem.with_extension("png"));
+    let failed = |path: &Path, error: String| anyhow!("{}: cannot be drawn: {error}", path.display());
+    let drawn = picture.draw(&SVGBackend::new(&svg, SIZE).into_drawing_area());
+    drawn.map_err(|e| failed(&svg, e.to_string()))?;
+    let drawn = picture.draw(&BitMapBackend::new(&png, SIZE).into_drawing_area());
+    drawn.map_err(|e| failed(&png, e.to_string()))?;
+    Ok([svg, png])
+}
+
+fn line_style(is_reference: bool, colour: &RGBColor) -> ShapeStyle {
+    if is_reference { BLACK.stroke_width(1) } else { colour.stroke_width(2) }
+}
+
+/// Range of values with a margin, at least `min_margin`; non-finite values are left out.
+fn range(values: impl Iterator<Item = f64>, part: f64, min_margin: impl Fn(f64) -> f64) -> Range<f64> {
+    let (low, high) = values
+        .filter(|v| v.is_finite())
+        .fold((f64::MAX, f64::MIN), |(low, high), v| (low.min(v), high.max(v)));
+    if low > high {
+        return 0.0..1.0;
+    }
+    let margin = (part * (high - low)).max(min_margin(high));
+    low - margin..high + margin
+}
+
+/// Registers the font that comes with the program: a machine may have none.
 fn register_font() {
     static ONCE: Once = Once::new();
     ONCE.call_once(|| {
-        // Fails only for bytes that are no font, which the tests would show.
+        // Fails only for bytes that are not a font, which the tests would show.
         let _ = plotters::style::register_font("sans-serif", FontStyle::Normal, dejavu::sans::regular());
     });
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn writes_both_pictures_with_their_text() {
-        let folder = tempfile::tempdir().unwrap();
-        let line = Series {
-            name: "measured".to_owned(),
-            points: vec![(0.0, 1.0), (1.0, 2.0), (2.0, f64::NAN)],
-            band: vec![(0.5, 1.5), (1.5, 2.5), (0.0, 1.0)],
-            ..Series::default()
-        };
-        let chart = Chart { title: "A title".to_owned(), series: vec![line], ..Chart::default() };
-        let [svg, png] = chart.save(&folder.path().join("chart")).unwrap();
-        let text = std::fs::read_to_string(svg).unwrap();
-        assert!(text.contains("A title") && text.contains("measured"));
-        assert_eq!(&std::fs::read(png).unwrap()[1..4], b"PNG");
-    }
-
-    #[test]
-    fn an_empty_chart_is_no_disaster() {
-        let folder = tempfile::tempdir().unwrap();
-        Chart { equal_axes: true, ..Chart::default() }.save(&folder.path().join("empty")).unwrap();
-    }
 }

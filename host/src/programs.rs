@@ -1,11 +1,11 @@
-//! Other programs: where they are, and what they say.
+//! Other programs: where they are, and their output.
 
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
 
 use anyhow::{Context, Result, bail};
 
-/// Where the PATH (and the administrator's folders, which not every user's PATH has) holds a program.
+/// Finds a program in PATH or in the administrator's folders, which not every user's PATH has.
 pub(crate) fn find(program: &str) -> Option<PathBuf> {
     let path = std::env::var_os("PATH").unwrap_or_default();
     let admin = ["/usr/local/sbin", "/usr/sbin", "/sbin"].map(PathBuf::from);
@@ -13,7 +13,7 @@ pub(crate) fn find(program: &str) -> Option<PathBuf> {
     candidates.find(|candidate| candidate.is_file())
 }
 
-/// What a program prints.
+/// The standard output of a program; an error has its standard error.
 pub(crate) fn said(command: &mut Command) -> Result<String> {
     let name = command.get_program().to_string_lossy().into_owned();
     let output =

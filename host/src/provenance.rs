@@ -1,4 +1,4 @@
-//! Where a result comes from: what a run folder says of its own making.
+//! Where a result comes from.
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -12,29 +12,21 @@ pub(crate) const COMMIT: &str = match option_env!("STEADY_COMMIT") {
     None => "unknown",
 };
 
-/// Everything needed to make a result again.
+/// Everything needed to reproduce a result.
 #[derive(Clone, Debug, Serialize)]
 pub(crate) struct Provenance {
-    /// Version of the program.
-    pub(crate) version: &'static str,
-    /// Commit the program was built from, `unknown` outside a checkout; `+` when files were changed.
-    pub(crate) commit: &'static str,
+    version: &'static str,
+    commit: &'static str,
     /// Version of libtorch, or `none`.
-    pub(crate) libtorch: &'static str,
-    /// The command line.
-    pub(crate) command: Vec<String>,
-    /// The seed.
-    pub(crate) seed: u64,
-    /// The processor.
-    pub(crate) processor: String,
-    /// Threads it offers.
-    pub(crate) threads: usize,
-    /// Seconds since 1970 at the start.
-    pub(crate) started_unix_s: u64,
+    libtorch: &'static str,
+    command: Vec<String>,
+    seed: u64,
+    processor: String,
+    threads: usize,
+    started_unix_s: u64,
 }
 
 impl Provenance {
-    /// Of the running program.
     pub(crate) fn of_this_run(seed: u64) -> Self {
         Self {
             version: VERSION,
@@ -60,7 +52,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn says_what_is_known() {
+    fn everything_is_filled_in() {
         let p = Provenance::of_this_run(7);
         assert_eq!(p.seed, 7);
         assert!(!p.command.is_empty() && !p.processor.is_empty() && p.threads > 0 && !p.commit.is_empty());

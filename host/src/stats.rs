@@ -96,7 +96,10 @@ mod tests {
     fn without_a_precision_the_digits_are_those_that_count() {
         let shown = |samples: &[f64]| Estimate::of(samples).to_string();
         assert_eq!((shown(&[1234.5]), shown(&[0.012_345])), ("1234".into(), "0.01235".into()));
-        assert_eq!((shown(&[1.0, 1.0]), shown(&[10.0, 11.0, 12.0])), ("1.000 ± 0".into(), "11.0 ± 2.5".into()));
+        assert_eq!(
+            (shown(&[1.0, 1.0]), shown(&[10.0, 11.0, 12.0])),
+            ("1.000 ± 0".into(), "11.0 ± 2.5".into())
+        );
     }
 
     #[test]

@@ -112,14 +112,14 @@ fn bad_gains_are_refused_with_file_and_field() {
     fs::write(f.join("short.bin"), &page[..500]).unwrap();
     fs::write(f.join("blank.bin"), [0xFF; 1024]).unwrap();
 
-    for (file, words) in [
-        ("wild.toml", &["attitude.p.xy = 1000", "outside"][..]),
-        ("typo.toml", &["gains.attitude.p.xy", "missing"]),
-        ("torn.toml", &[]),
-        ("flipped.bin", &["CRC", "offset 156"]),
-        ("short.bin", &["500 bytes"]),
-        ("blank.bin", &["blank"]),
-        ("absent.toml", &["cannot be read"]),
+    for (file, code, words) in [
+        ("wild.toml", 1, &["attitude.p.xy = 1000", "outside"][..]),
+        ("typo.toml", 2, &["gains.atitude.p.xy", "did you mean `gains.attitude.p.xy`"]),
+        ("torn.toml", 1, &[]),
+        ("flipped.bin", 1, &["CRC", "offset 156"]),
+        ("short.bin", 1, &["500 bytes"]),
+        ("blank.bin", 1, &["blank"]),
+        ("absent.toml", 2, &["cannot be read"]),
     ] {
         for args in [
             &["gains", "show", file][..],
@@ -127,7 +127,7 @@ fn bad_gains_are_refused_with_file_and_field() {
             &["gains", "pack", file, "-o", "out.bin"],
             &["compare-controllers", "--gains", file, "-o", "out"],
         ] {
-            let (_, err) = expect(f, args, 1);
+            let (_, err) = expect(f, args, if args[1] == "check" { 1 } else { code });
             assert!(err.contains(file), "{args:?}: {err}");
             assert!(words.iter().all(|w| err.contains(w)), "{args:?}: {err}");
         }
@@ -139,13 +139,13 @@ fn bad_gains_are_refused_with_file_and_field() {
 fn bad_worlds_are_refused_with_file_and_field() {
     let folder = tempfile::tempdir().unwrap();
     let f = folder.path();
-    for (text, words) in [
-        ("[body]\nmass_kg = -1\n", &["body.mass_kg", "-1"][..]),
-        ("[body]\nmas_kg = 0.03\n", &["mas_kg", "mass_kg"]),
-        ("[body\n", &["w.toml:1:6"]),
-        ("[mocap]\nrate_hz = nan\n", &["mocap.rate_hz"]),
-        ("[radio]\nloss_probability = 1.5\n", &["radio.loss_probability"]),
-        ("base = \"nowhere\"\n", &["nowhere"]),
+    for (text, code, words) in [
+        ("[body]\nmass_kg = -1\n", 1, &["body.mass_kg", "-1"][..]),
+        ("[body]\nmas_kg = 0.03\n", 2, &["mas_kg", "mass_kg"]),
+        ("[body\n", 1, &["w.toml:1:6"]),
+        ("[mocap]\nrate_hz = nan\n", 1, &["mocap.rate_hz"]),
+        ("[radio]\nloss_probability = 1.5\n", 1, &["radio.loss_probability"]),
+        ("base = \"nowhere\"\n", 2, &["nowhere"]),
     ] {
         fs::write(f.join("w.toml"), text).unwrap();
         for args in [
@@ -154,14 +154,16 @@ fn bad_worlds_are_refused_with_file_and_field() {
             &["compare-controllers", "--worlds", "w.toml", "-o", "out"],
         ] {
             // A bad value of an option is a usage error.
-            let code = if args[0] == "world" { 1 } else { 2 };
+            let code = match args {
+                [_, "check", ..] => 1,
+                ["compare-controllers", ..] => 2,
+                _ => code,
+            };
             let (_, err) = expect(f, args, code);
             assert!(err.contains("w.toml") || text.contains("base"), "{args:?}: {err}");
             assert!(words.iter().all(|w| err.contains(w)), "{args:?}: {err}");
         }
     }
-    let (_, err) = expect(f, &["world", "show", "nominl"], 1);
-    assert!(err.contains("nominal"), "{err}");
     assert!(!f.join("out").exists());
 }
 
@@ -196,6 +198,54 @@ fn controllers_are_compared_and_drawn() {
     }
 }
 
+#[test]
+fn a_wrong_name_is_2_with_the_nearest_one() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut cases = vec![
+        (&["world", "show", "nominl"][..], "nominal"),
+        (&["gains", "show", "nominl"], "nominal"),
+        (&["demo", "--worlds", "papper"], "paper"),
+        (&["trian"], "train"),
+    ];
+    if cfg!(feature = "train") {
+        cases.extend([
+            (&["train", "--preset", "smok"][..], "smoke"),
+            (&["train", "--preset", "smoke", "--world", "papper"], "paper"),
+            (&["train", "--preset", "smoke", "--set", "epsodes=3"], "episodes"),
+            (&["train", "--preset", "smoke", "--set", "form=afine"], "affine"),
+            (&["oracle", "--preset", "qick"], "quick"),
+        ]);
+    }
+    for (args, nearest) in cases {
+        let (_, err) = expect(folder.path(), args, 2);
+        assert!(err.contains(nearest), "{args:?}: {err}");
+    }
+    assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 0);
+}
+
+#[test]
+fn a_path_that_does_not_exist_is_2_and_said_once() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut cases = vec![
+        &["world", "show", "no/such.toml"][..],
+        &["gains", "show", "no/such.toml"],
+        &["gains", "show", "no/such.bin"],
+        &["demo", "--gains", "no/such.toml"],
+        &["sweep", "no/such.toml"],
+        &["report", "no/such"],
+        &["log", "info", "no/such"],
+    ];
+    if cfg!(feature = "train") {
+        cases.extend([&["train", "--resume", "no/such"][..], &["train", "--world", "no/such.toml"]]);
+    }
+    for args in cases {
+        let (_, err) = expect(folder.path(), args, 2);
+        assert!(err.contains("no/such"), "{args:?}: {err}");
+        assert!(err.to_lowercase().matches("no such file").count() <= 1, "{args:?}: {err}");
+    }
+    assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 0);
+}
+
 /// Runs with standard output (and, if asked, standard error) a pipe that nobody reads any more.
 fn into_a_closed_pipe(folder: &Path, args: &[&str], both: bool) -> (i32, String) {
     let (reader, writer) = std::io::pipe().unwrap();
@@ -223,7 +273,7 @@ fn a_reader_that_has_gone_ends_the_command_quietly() {
         assert_eq!(into_a_closed_pipe(folder.path(), args, false), (141, String::new()), "{args:?}");
     }
     // Errors have their own status, also when nobody hears them.
-    assert_eq!(into_a_closed_pipe(folder.path(), &["world", "show", "nowhere"], true).0, 1);
+    assert_eq!(into_a_closed_pipe(folder.path(), &["world", "show", "nowhere"], true).0, 2);
 }
 
 #[test]

@@ -44,7 +44,7 @@ fn results_are_gathered_and_what_is_done_is_not_done_again() {
     fs::write(f.join("s.toml"), text).unwrap();
     // Texts are joined in the order of the fields' names: controller, task, world.
     let (code, out, err) = said(&sweep(f, &["s.toml"]).output().unwrap());
-    assert_eq!(code, Some(1), "{out}{err}");
+    assert_eq!(code, Some(2), "{out}{err}");
     assert!(err.contains("did you mean `built-in PID/hover/nominal.tracking_error_m`"), "{err}");
 
     fs::write(f.join("s.toml"), text.replace("nominal/hover/built-in PID", "built-in PID/hover/nominal"))
@@ -58,7 +58,7 @@ fn results_are_gathered_and_what_is_done_is_not_done_again() {
     let json: serde_json::Value =
         serde_json::from_slice(&fs::read(results.join("table.json")).unwrap()).unwrap();
     let error = &json["rows"][0]["values"]["built-in PID/hover/nominal.tracking_error_m"];
-    assert!(error["mean"].as_f64().unwrap() > 0.0 && error["half_width_95"].is_null(), "{json}");
+    assert!(error["mean"].as_f64().unwrap() > 0.0 && error["half_width"].is_null(), "{json}");
     assert!(out.contains(&fs::read_to_string(results.join("table.md")).unwrap()), "{out}");
     // Pictures of every cell are its own.
     let stamp = stamps(&results).pop().unwrap();
@@ -77,7 +77,7 @@ fn failures_are_listed_with_their_reason() {
     for _ in 0..2 {
         let (code, out, err) = said(&sweep(f, &["s.toml", "--jobs", "1"]).output().unwrap());
         assert_eq!(code, Some(1), "{out}{err}");
-        assert!(out.contains("2/2 world=papper") && out.contains("FAILED, exit status 1"), "{out}");
+        assert!(out.contains("2/2 world=papper") && out.contains("FAILED, exit status 2"), "{out}");
         let failed = err.lines().find(|line| line.starts_with("failed: ")).unwrap();
         assert!(failed.contains("world=papper") && failed.contains("did you mean `paper`"), "{failed}");
         assert!(err.contains("1 of 2 cells failed"), "{err}");
@@ -97,11 +97,11 @@ fn wrong_files_are_refused_before_anything_runs() {
     ] {
         fs::write(f.join("s.toml"), text).unwrap();
         let (code, _, err) = said(&sweep(f, &["s.toml"]).output().unwrap());
-        assert_eq!(code, Some(1), "{err}");
+        assert_eq!(code, Some(2), "{err}");
         assert!(err.contains("s.toml") && words.iter().all(|word| err.contains(word)), "{text}: {err}");
     }
     let (code, _, err) = said(&sweep(f, &["nowhere.toml"]).output().unwrap());
-    assert!(code == Some(1) && err.contains("nowhere.toml"), "{err}");
+    assert!(code == Some(2) && err.contains("nowhere.toml"), "{err}");
     assert_eq!(sweep(f, &[]).output().unwrap().status.code(), Some(2));
     assert!(!f.join("sweeps").exists());
 }

@@ -3,15 +3,19 @@
 #![cfg(feature = "train")]
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
+use steady::torch;
 use steady::train::actor::{self, Twins};
-use steady::train::config::Config;
+use steady::train::config::{Config, Evaluator};
+use steady::train::critic::{Critic, lstd};
+use steady::train::env::TrainingTask;
 use steady::train::nets::normal;
 use steady::train::oracle::gains_of;
 use steady::train::spectral::{Batch, Training};
 use steady::train::trainer::Trainer;
+use steady_common::Gains;
 use steady_common::gains::GAIN_COUNT;
 use steady_common::observation::OBSERVATION_LEN;
-use steady_sim::Rng;
+use steady_sim::{Rng, World};
 use tch::{Kind, Tensor, no_grad};
 
 fn trainer(changes: &[&str], seed: u64) -> Trainer {
@@ -147,7 +151,8 @@ fn the_actors_gradient_agrees_with_differences() {
     let gradient = actor::gain_gradient(&dq, &flown.jacobians, &gains);
     let value = |theta: &[f32; GAIN_COUNT]| {
         let (new, old) = (gains_of(theta).to_array(), gains.to_array());
-        let product = |row: &[f32; GAIN_COUNT]| -> f32 { (0..GAIN_COUNT).map(|k| row[k] * (new[k] - old[k])).sum() };
+        let product =
+            |row: &[f32; GAIN_COUNT]| -> f32 { (0..GAIN_COUNT).map(|k| row[k] * (new[k] - old[k])).sum() };
         let offsets: Vec<f32> = flown.jacobians.iter().flat_map(|j| j.each_ref().map(product)).collect();
         let offsets = Tensor::from_slice(&offsets).view([n, 4]);
         no_grad(|| {
@@ -181,4 +186,104 @@ fn what_a_wrong_value_gets_wrong_the_returns_put_right() {
         let found = slope + actor::score_gradient(&(&returns - q), &a, &std).mean_dim(0, false, Kind::Float);
         assert!(distance(&found, &truth) < 0.5, "{found}");
     }
+}
+
+/// A ring of three states: s → s + 1 with reward s, discount ½. V solves V(s) = s + ½ V(s + 1).
+fn ring() -> (Tensor, Tensor, Tensor, [f32; 3]) {
+    let eye = Tensor::eye(3, (Kind::Float, tch::Device::Cpu));
+    let next = eye.roll([2], [0]) * 0.5;
+    let r = Tensor::from_slice(&[0.0_f32, 1.0, 2.0]).view([3, 1]);
+    // V0 = ½ V1, V1 = 1 + ½ V2, V2 = 2 + ½ V0.
+    (eye, next, r, [8.0 / 7.0, 16.0 / 7.0, 18.0 / 7.0])
+}
+
+#[test]
+fn least_squares_recovers_the_known_value() {
+    let (phi, next, r, truth) = ring();
+    let w = lstd(&phi, &next, &r, 1e-9);
+    for (got, expected) in Vec::<f32>::try_from(w.reshape([-1])).unwrap().iter().zip(truth) {
+        assert!((got - expected).abs() < 1e-4, "{got} {expected}");
+    }
+}
+
+#[test]
+fn gradient_steps_reach_the_same_value() {
+    let (phi, next, r, truth) = ring();
+    let mut critic = Critic::new(3);
+    for _ in 0..3000 {
+        critic.gradient_step(&phi, &next, &r, 0.02, 0.05);
+    }
+    let got = Vec::<f32>::try_from(critic.w().detach().select(1, 0)).unwrap();
+    for (got, expected) in got.iter().zip(truth) {
+        assert!((got - expected).abs() < 0.02, "{got} {expected}");
+    }
+}
+
+#[test]
+fn presets_are_valid_and_round_trip() {
+    for name in Config::presets() {
+        let config = Config::preset(name, &[]).unwrap();
+        assert_eq!(Config::from_toml(&config.to_toml()).unwrap(), config);
+        config.task().unwrap();
+    }
+}
+
+#[test]
+fn wrong_keys_are_refused_with_the_nearest_name() {
+    let error = Config::preset("smoke", &["epsodes=3".to_owned()]).unwrap_err().to_string();
+    assert!(error.contains("did you mean `episodes`"), "{error}");
+    let text = Config::preset("smoke", &[]).unwrap().to_toml() + "momentom = 1\n";
+    let error = Config::from_toml(&text).unwrap_err().to_string();
+    assert!(error.contains("did you mean `momentum`"), "{error}");
+    assert!(Config::preset("none", &[]).is_err());
+    assert!(Config::preset("smoke", &["gamma=2".to_owned()]).is_err());
+}
+
+#[test]
+fn changes_take_effect() {
+    let changes = ["episodes=3", "world=paper", "gamma=0.5", "evaluator=lstd"].map(str::to_owned);
+    let config = Config::preset("smoke", &changes).unwrap();
+    assert_eq!((config.episodes, config.world.as_str(), config.gamma), (3, "paper", 0.5));
+    assert_eq!(config.evaluator, Evaluator::Lstd);
+}
+
+fn hover() -> TrainingTask {
+    TrainingTask::hover(vec![World::named("nominal").unwrap().compile().unwrap()])
+}
+
+#[test]
+fn transitions_follow_each_other() {
+    let collection =
+        hover().collect(&Gains::nominal(), 8, 1, 1, |o| vec![0.0; o.len() / OBSERVATION_LEN * 4]);
+    assert_eq!(collection.transitions.len(), 8 * 40);
+    // s′ of one transition is s of the episode's next one.
+    assert_eq!(collection.transitions[3].to, collection.transitions[8 + 3].from);
+}
+
+#[test]
+fn collections_repeat_and_do_not_depend_on_threads() {
+    let task = hover();
+    let run = |seed, threads| {
+        let c =
+            task.collect(&Gains::nominal(), 7, seed, threads, |o| vec![0.05; o.len() / OBSERVATION_LEN * 4]);
+        (c.mean_return, c.transitions.iter().map(|t| t.reward).sum::<f32>())
+    };
+    assert_eq!(run(1, 1), run(1, 3));
+    assert_ne!(run(1, 1), run(2, 1));
+}
+
+#[test]
+fn a_crash_is_worth_less_than_flying_on() {
+    let task = hover();
+    let mut bad = Gains::nominal();
+    bad.attitude.p.xy = -1.0;
+    let (good, bad) = (task.evaluate(&Gains::nominal(), 8, 1, 2), task.evaluate(&bad, 8, 1, 2));
+    assert_eq!((good.crashed, bad.crashed), (0.0, 1.0));
+    assert!(bad.mean_return < good.mean_return - 100.0, "{good:?} {bad:?}");
+}
+
+#[test]
+fn libtorch_works_and_is_the_version_the_bindings_need() {
+    torch::self_check().unwrap();
+    assert_eq!(torch::libtorch_version(), "2.13.0");
 }

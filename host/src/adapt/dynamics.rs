@@ -112,10 +112,7 @@ impl Regression {
             let x = x.to_kind(Kind::Double);
             let y: Vec<f64> = t
                 .iter()
-                .flat_map(|t| {
-                    (0..STATE_LEN)
-                        .map(|v| f64::from(t.to[place(v)] - t.from[place(v)]))
-                })
+                .flat_map(|t| (0..STATE_LEN).map(|v| f64::from(t.to[place(v)] - t.from[place(v)])))
                 .collect();
             let y = Tensor::from_slice(&y).view([-1, STATE_LEN as i64]);
             let length = (t.len() / BLOCKS).max(MIN_BLOCK);

@@ -137,7 +137,7 @@ impl<'a> ClosedLoop<'a> {
     /// If it cannot be read.
     pub fn table(folder: &Path, number: u32) -> Result<GainTable> {
         let path = Self::iteration_folder(folder, number).join(TABLE);
-        Ok(gains_file::load(&path.to_string_lossy())?)
+        gains_file::load(&path.to_string_lossy())
     }
 
     /// The judging flights' folder of an iteration.

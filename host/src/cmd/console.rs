@@ -1,4 +1,4 @@
-//! `steady console`: what a drone says.
+//! `steady console`: the drone's console.
 
 use std::time::{Duration, Instant};
 
@@ -7,12 +7,12 @@ use clap::Args;
 
 use super::drone::Address;
 
-/// Print what the drone says, until Ctrl-C.
+/// Print the drone's console until Ctrl-C.
 #[derive(Debug, Args)]
 pub(crate) struct Cmd {
     #[command(flatten)]
     address: Address,
-    /// End after so many seconds.
+    /// End after this many seconds.
     #[arg(long)]
     seconds: Option<f64>,
 }

@@ -50,7 +50,9 @@ impl Consent {
             return Ok(true);
         }
         if !std::io::stdin().is_terminal() {
-            bail!("{question} Standard input is no terminal: give --yes, or --dry-run to see what would be done");
+            bail!(
+                "{question} Standard input is no terminal: give --yes, or --dry-run to see what would be done"
+            );
         }
         eprint!("{question} [y/N] ");
         std::io::stderr().flush()?;

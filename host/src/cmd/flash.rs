@@ -89,7 +89,7 @@ impl Cmd {
         Ok(())
     }
 
-    /// Says what is on the drone now, and refuses where a restart would be dangerous.
+    /// Prints the drone's present state, and refuses where a restart would be dangerous.
     fn look(&self, client: &mut Client) -> Result<()> {
         let battery_v = client.battery_v()?;
         let flags = match client.platform() {
@@ -97,7 +97,7 @@ impl Cmd {
                 eprintln!("on the drone now: {} {}, {battery_v:.2} V", platform.device, platform.firmware);
                 Some(client.flags()?)
             }
-            // The radio processor is there: that is enough to write a firmware.
+            // The radio processor answers: that is enough to write a firmware.
             Err(Error::NoAnswer { .. }) => {
                 eprintln!("on the drone now: no firmware that answers, {battery_v:.2} V");
                 None

@@ -1,4 +1,4 @@
-//! `steady info`: what a drone is, has and does.
+//! `steady info`: a drone's versions, state and gain table.
 
 use anyhow::Result;
 use clap::Args;

@@ -79,7 +79,7 @@ impl Cmd {
                     pairs.push((name.trim(), value.trim()));
                 }
                 let mut client = address.connect()?;
-                // All of them are understood before the first is changed.
+                // All values are parsed before the first is changed.
                 let mut ready: Vec<(&str, Param, Value)> = Vec::new();
                 for (name, value) in pairs {
                     let param = client.param(name)?;

@@ -11,16 +11,16 @@ use crate::report::page;
 
 /// Write one self-contained page about a loop or a comparison.
 ///
-/// Results with intervals, learning curves, the flights in space to turn and to play, attitude, motors,
-/// gains, skills, the drone's health, and the commands that make it again. Needs no network.
+/// Results with intervals, learning curves, flights in 3D to rotate and play, attitude, motors,
+/// gains, skills, the drone's health, and the commands that reproduce it. Needs no network.
 #[derive(Debug, Args)]
 pub(crate) struct Cmd {
     /// Folder of `steady loop`.
     folder: PathBuf,
-    /// The page; default: report.html in the folder. One that is there is replaced.
+    /// The page; default: report.html in the folder. An existing one is replaced.
     #[arg(short, long)]
     output: Option<PathBuf>,
-    /// Print what the page shows as JSON, and write none.
+    /// Print the page's data as JSON instead.
     #[arg(long)]
     json: bool,
 }

@@ -38,16 +38,16 @@ Results are what the command prints with --json, or the JSON file `result` in th
 #[derive(Debug, Args)]
 #[command(after_long_help = FILE)]
 pub(crate) struct Cmd {
-    /// What to run.
+    /// The sweep's file.
     #[arg(required_unless_present = "cell")]
     sweep: Option<PathBuf>,
-    /// Folder for cells and tables; if not given, one in `sweeps` named after the file.
+    /// Folder for cells and tables; default: one in `sweeps` named after the file.
     #[arg(long)]
     out: Option<PathBuf>,
     /// Where cells run.
     #[arg(long, value_enum, default_value = "local")]
     executor: Executor,
-    /// Cells that run at once: on this machine all cores if not given, with Slurm as many as it lets.
+    /// Cells that run at once; default: all cores of this machine, or as many as Slurm allows.
     #[arg(long, value_parser = clap::value_parser!(u16).range(1..))]
     jobs: Option<u16>,
     /// With Slurm: submit and return; the same command later waits and gathers.
@@ -82,7 +82,7 @@ struct Sweep {
 
 impl Cmd {
     pub(crate) fn run(self, program: &clap::Command) -> Result<()> {
-        let me = std::env::current_exe().context("where is this program?")?;
+        let me = std::env::current_exe().context("the program's own path is unknown")?;
         if let Some(folder) = &self.cell {
             let stamp = cell::run(folder, &me)?;
             if !stamp.succeeded() {
@@ -90,11 +90,11 @@ impl Cmd {
             }
             return Ok(());
         }
-        let path = self.sweep.clone().context("which sweep?")?;
+        let path = self.sweep.clone().context("give a sweep's file")?;
         let plan = Plan::load(&path, program)?;
         let name = path.file_stem().unwrap_or_default();
         let folder = self.out.clone().unwrap_or_else(|| Path::new("sweeps").join(name));
-        // Jobs of a cluster begin elsewhere.
+        // Jobs of a cluster start in another folder.
         let folder = std::path::absolute(&folder).with_context(|| folder.display().to_string())?;
         let sweep = Sweep { plan, folder, program: me, quiet: self.json };
         if self.dry_run {
@@ -141,7 +141,7 @@ impl Sweep {
 
     /// Prepares the cells that are not done, and returns their folders.
     fn prepare(&self) -> Result<Vec<PathBuf>> {
-        let start_in = std::env::current_dir().context("in which folder is this?")?;
+        let start_in = std::env::current_dir().context("the current folder is unknown")?;
         let mut todo = Vec::new();
         for cell in &self.plan.cells {
             let folder = self.folder_of(cell);
@@ -170,7 +170,7 @@ impl Sweep {
         }
     }
 
-    /// Submits what is not in the queue yet; false when it is not waited for.
+    /// Submits what is not in the queue yet; false without waiting for it.
     fn on_cluster(&self, todo: &[PathBuf], at_once: Option<usize>, wait: bool) -> Result<bool> {
         let cluster = Cluster::of(&self.folder.join("slurm"))?;
         let queued = cluster.queued()?;
@@ -214,7 +214,7 @@ impl Sweep {
         Ok(true)
     }
 
-    /// Makes the tables out of what is done, and lists what failed.
+    /// Writes the tables of what is done, and lists what failed.
     fn gather(&self) -> Result<()> {
         let mut found: Vec<(&Cell, Stamp, Numbers)> = Vec::new();
         let mut failures = Vec::new();
@@ -240,7 +240,7 @@ impl Sweep {
         }
         if table.commits.len() > 1 {
             let commits: Vec<&str> = table.commits.iter().map(String::as_str).collect();
-            eprintln!("careful: the results are of different commits of the program: {}", commits.join(", "));
+            eprintln!("warning: the results are of different commits of the program: {}", commits.join(", "));
         }
         for failure in &failures {
             eprintln!("failed: {failure}");

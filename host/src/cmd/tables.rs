@@ -1,9 +1,8 @@
 //! The verbs of `steady gains` that talk to a drone.
 
-use std::fs;
 use std::path::{Path, PathBuf};
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Result, bail};
 use clap::Args;
 use serde_json::json;
 use steady_common::GainTable;
@@ -37,7 +36,7 @@ pub(super) struct Writing {
 
 /// Writes a table that is in a file.
 pub(super) fn flash(name: &str, writing: &Writing) -> Result<()> {
-    // Everything about the file is known before the drone is touched.
+    // The file is checked before the drone is touched.
     let table = gains_file::load(name)?;
     let mut client = writing.address.connect()?;
     client.platform()?;
@@ -62,7 +61,7 @@ pub(super) fn revert(to: Option<u32>, writing: &Writing) -> Result<()> {
     write(&mut client, &survey, table, &format!("table {}", table.sequence), writing)
 }
 
-/// Reads the drone's tables, keeps them, and refuses a drone in a wrong state.
+/// Reads the drone's tables, and refuses a drone in a wrong state.
 fn look(client: &mut Client, writing: &Writing) -> Result<Survey> {
     let survey = {
         let mut progress = Progress::new();
@@ -82,7 +81,6 @@ fn write(
     let scan = survey.area.scan();
     let sequence = scan.next_sequence();
     let present = survey.area.tables().last().map_or_else(GainTable::built_in, |(_, t)| *t);
-    // The list of changes is for people; scripts have the numbers.
     if !writing.json {
         println!("{name} becomes table {sequence}; against {}:", shown(present.sequence));
         diff(&present, table);
@@ -118,7 +116,7 @@ fn write(
             written.sequence, written.page, written.seconds, written.packets.0, written.packets.1
         );
         if written.bad_pages > 0 {
-            println!("{} pages did not hold it and were left out", written.bad_pages);
+            println!("{} pages failed to hold it and were skipped", written.bad_pages);
         }
     }
     Ok(())
@@ -128,11 +126,11 @@ fn shown(sequence: u32) -> String {
     if sequence == 0 { "the built-in gains".to_owned() } else { format!("table {sequence}") }
 }
 
-/// Keeps a drone's tables as files. Names are made of numbers; what is there already stays.
+/// Saves a drone's tables as files; existing files stay.
 fn keep(area: &Area, folder: &Path) -> Result<Vec<PathBuf>> {
     let tables = area.tables();
     if !tables.is_empty() {
-        fs::create_dir_all(folder).with_context(|| format!("cannot make the folder {}", folder.display()))?;
+        files::make_folder(folder)?;
     }
     let mut kept = Vec::new();
     for (_, table) in tables {

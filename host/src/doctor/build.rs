@@ -1,6 +1,6 @@
 //! What the builds need.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::Command;
 
 use super::{Finding, SETUP};
@@ -11,19 +11,19 @@ const LIBUSB_HEADER: &str = "/usr/include/libusb-1.0/libusb.h";
 
 #[cfg(feature = "train")]
 pub(super) fn libtorch() -> Finding {
+    use crate::error::describe;
     use crate::torch;
-    match torch::self_check() {
-        Ok(()) => {
-            let detail = format!("{}, gradient check passed", torch::libtorch_version());
-            Finding::ok("libtorch", true, detail)
-        }
-        Err(error) => Finding::bad("libtorch", true, error.to_string(), SETUP),
-    }
+
+    let found = match torch::self_check() {
+        Ok(()) => Finding::ok("libtorch", format!("{}, gradient check passed", torch::libtorch_version())),
+        Err(error) => Finding::bad("libtorch", describe(&error), SETUP),
+    };
+    Finding { required: true, ..found }
 }
 
 #[cfg(not(feature = "train"))]
 pub(super) fn libtorch() -> Finding {
-    Finding::ok("libtorch", false, "not used: built without training")
+    Finding::ok("libtorch", "not used: built without training")
 }
 
 pub(super) fn rust_target() -> Finding {
@@ -33,19 +33,19 @@ pub(super) fn rust_target() -> Finding {
         Ok(output) if output.status.success() => {
             let sysroot = PathBuf::from(String::from_utf8_lossy(&output.stdout).trim());
             if sysroot.join("lib/rustlib").join(FIRMWARE_TARGET).is_dir() {
-                Finding::ok(name, false, FIRMWARE_TARGET)
+                Finding::ok(name, FIRMWARE_TARGET)
             } else {
                 let fix = format!("rustup target add {FIRMWARE_TARGET}");
-                Finding::bad(name, false, format!("{FIRMWARE_TARGET} (the firmware's build)"), fix)
+                Finding::bad(name, format!("{FIRMWARE_TARGET} (the firmware's build)"), fix)
             }
         }
-        _ => Finding::bad(name, false, "no rustc here (all builds)", "install Rust with rustup"),
+        _ => Finding::bad(name, "no rustc here (all builds)", "install Rust with rustup"),
     }
 }
 
 pub(super) fn libclang() -> Finding {
     if let Some(path) = std::env::var_os("LIBCLANG_PATH") {
-        return Finding::ok("libclang", false, format!("{} (LIBCLANG_PATH)", PathBuf::from(path).display()));
+        return Finding::ok("libclang", format!("{} (LIBCLANG_PATH)", PathBuf::from(path).display()));
     }
     // Debian keeps each version of LLVM in a folder of its own.
     let folders = std::fs::read_dir("/usr/lib").into_iter().flatten().flatten();
@@ -53,16 +53,10 @@ pub(super) fn libclang() -> Finding {
         .filter(|entry| entry.file_name().to_string_lossy().starts_with("llvm"))
         .map(|entry| entry.path().join("lib/libclang.so"))
         .filter(|library| library.exists());
-    match found.next() {
-        Some(library) => Finding::ok("libclang", false, library.display().to_string()),
-        None => Finding::bad("libclang", false, "no libclang.so (the emulator's build)", SETUP),
-    }
+    Finding::path("libclang", found.next(), "no libclang.so (the emulator's build)", SETUP)
 }
 
 pub(super) fn libusb() -> Finding {
-    if Path::new(LIBUSB_HEADER).is_file() {
-        Finding::ok("libusb", false, LIBUSB_HEADER)
-    } else {
-        Finding::bad("libusb", false, format!("no {LIBUSB_HEADER} (the Crazyradio's build)"), SETUP)
-    }
+    let header = Some(PathBuf::from(LIBUSB_HEADER)).filter(|path| path.is_file());
+    Finding::path("libusb", header, &format!("no {LIBUSB_HEADER} (the Crazyradio's build)"), SETUP)
 }

@@ -1,13 +1,13 @@
 //! What flies: the virtual Crazyflie and its image, the radio dongle, the debug probe.
 
 use std::fs::File;
-use std::io::Read;
+use std::io::{ErrorKind, Read};
 use std::path::Path;
 
 use steady_radio::link::{UDEV_FILE, UDEV_RULE};
 
 use super::Finding;
-use super::usb::{Device, Refusal};
+use super::usb::Device;
 use crate::{fly, programs};
 
 const BUILD_EMULATOR: &str = "cargo build --release -p virtual-crazyflie";
@@ -27,20 +27,17 @@ const BLACK_MAGIC: (u16, u16) = (0x1d50, 0x6018);
 const PROBE_RULE: &str = "install probe-rs's udev rules (https://probe.rs/docs/getting-started/probe-setup), then plug the probe in again";
 
 pub(super) fn virtual_crazyflie() -> Finding {
-    match fly::find_program() {
-        Ok(path) => Finding::ok("virtual-crazyflie", false, path.display().to_string()),
-        Err(_) => Finding::bad("virtual-crazyflie", false, "not built (steady fly)", BUILD_EMULATOR),
-    }
+    Finding::path("virtual-crazyflie", fly::find_program().ok(), "not built (steady fly)", BUILD_EMULATOR)
 }
 
 pub(super) fn firmware() -> Finding {
     let name = "firmware image";
     match fly::find_image(None) {
-        Ok(path) if is_for_arm(&path) => Finding::ok(name, false, path.display().to_string()),
+        Ok(path) if is_for_arm(&path) => Finding::ok(name, path.display().to_string()),
         Ok(path) => {
-            Finding::bad(name, false, format!("{} is no ELF for the drone", path.display()), BUILD_FIRMWARE)
+            Finding::bad(name, format!("{} is not an ELF for the drone", path.display()), BUILD_FIRMWARE)
         }
-        Err(_) => Finding::bad(name, false, "not built (steady fly, steady flash)", BUILD_FIRMWARE),
+        Err(_) => Finding::bad(name, "not built (steady fly, steady flash)", BUILD_FIRMWARE),
     }
 }
 
@@ -60,15 +57,12 @@ pub(super) fn crazyradio(devices: &[Device]) -> Finding {
 }
 
 pub(super) fn probe_rs() -> Finding {
-    match programs::find("probe-rs") {
-        Some(path) => Finding::ok("probe-rs", false, path.display().to_string()),
-        None => Finding::bad(
-            "probe-rs",
-            false,
-            "not installed (flashing and logging over a debug probe; the radio needs none)",
-            "cargo install probe-rs-tools --locked",
-        ),
-    }
+    Finding::path(
+        "probe-rs",
+        programs::find("probe-rs"),
+        "not installed (flashing and logging over a debug probe; the radio needs none)",
+        "cargo install probe-rs-tools --locked",
+    )
 }
 
 pub(super) fn debug_probe(devices: &[Device]) -> Finding {
@@ -87,16 +81,14 @@ pub(super) fn debug_probe(devices: &[Device]) -> Finding {
 
 /// A device that should be there and usable.
 fn device(name: &'static str, found: Option<&Device>, missing: (&str, &str), rule: &str) -> Finding {
-    let Some(device) = found else { return Finding::bad(name, false, missing.0, missing.1) };
+    let Some(device) = found else { return Finding::bad(name, missing.0, missing.1) };
     let shown = format!("{} at {}", device.name, device.node.display());
     match device.usable() {
-        Ok(()) => Finding::ok(name, false, shown),
-        Err(Refusal::Permission) => {
-            Finding::bad(name, false, format!("{shown}: the system does not allow its use"), rule)
+        Ok(()) => Finding::ok(name, shown),
+        Err(ErrorKind::PermissionDenied) => {
+            Finding::bad(name, format!("{shown}: the system does not allow its use"), rule)
         }
-        Err(Refusal::Other(why)) => {
-            Finding::bad(name, false, format!("{shown}: cannot be opened ({why})"), "plug it in again")
-        }
+        Err(why) => Finding::bad(name, format!("{shown}: cannot be opened ({why})"), "plug it in again"),
     }
 }
 

@@ -4,6 +4,7 @@ use std::path::Path;
 use std::process::Command;
 
 use super::{Finding, SETUP};
+use crate::error::describe;
 use crate::programs;
 
 /// A clean build with tests and a training run stay below this.
@@ -17,7 +18,6 @@ pub(super) fn slurm() -> Finding {
     if programs::find("sbatch").is_none() {
         return Finding::bad(
             name,
-            false,
             "no `sbatch` (steady sweep --executor slurm)",
             "sudo apt-get install -y slurm-client, on a machine of the cluster; sweeps run on this one without it",
         );
@@ -25,39 +25,34 @@ pub(super) fn slurm() -> Finding {
     match programs::said(Command::new("timeout").args(["5", "sinfo", "--noheader", "--format=%P %D %T"])) {
         Ok(partitions) => {
             let partitions: Vec<&str> = partitions.lines().map(str::trim).collect();
-            Finding::ok(name, false, format!("sinfo: {}", partitions.join("; ")))
+            Finding::ok(name, format!("sinfo: {}", partitions.join("; ")))
         }
         Err(error) => {
-            let said = format!("{error:#}");
+            let said = describe(&error);
             let last = said.lines().last().unwrap_or_default().to_owned();
             let fix = "ask whoever runs the cluster; SLURM_CONF names its configuration if it is not /etc/slurm/slurm.conf";
-            Finding::bad(name, false, format!("`sbatch` is there, but no cluster: {last}"), fix)
+            Finding::bad(name, format!("`sbatch` is there, but no cluster: {last}"), fix)
         }
     }
 }
 
 /// The browser that tests of reports use.
 pub(super) fn chromium() -> Finding {
-    match BROWSERS.iter().find_map(|browser| programs::find(browser)) {
-        Some(path) => Finding::ok("chromium", false, path.display().to_string()),
-        None => {
-            Finding::bad("chromium", false, "no browser (tests of reports; any browser shows them)", SETUP)
-        }
-    }
+    let found = BROWSERS.iter().find_map(|browser| programs::find(browser));
+    Finding::path("chromium", found, "no browser (tests of reports; any browser shows them)", SETUP)
 }
 
 pub(super) fn disk_space(folder: &Path) -> Finding {
     let output = Command::new("df").args(["--output=avail", "-BK"]).arg(folder).output();
     let said = output.map(|output| String::from_utf8_lossy(&output.stdout).into_owned()).unwrap_or_default();
     match available_gib(&said) {
-        Some(free) if free >= WANTED_GIB => Finding::ok("disk space", false, format!("{free:.1} GiB free")),
+        Some(free) if free >= WANTED_GIB => Finding::ok("disk space", format!("{free:.1} GiB free")),
         Some(free) => Finding::bad(
             "disk space",
-            false,
             format!("{free:.1} GiB free, {WANTED_GIB} GiB wanted for builds and runs"),
             "free some space; `cargo clean` gives back what builds took",
         ),
-        None => Finding::ok("disk space", false, "unknown: `df` gave no figure"),
+        None => Finding::ok("disk space", "unknown: `df` gave no figure"),
     }
 }
 

@@ -5,7 +5,7 @@ mod flight;
 mod machine;
 mod usb;
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use serde::Serialize;
 
@@ -14,29 +14,33 @@ use crate::programs;
 /// The one command that mends most findings.
 const SETUP: &str = "cargo xtask setup";
 
-/// One thing looked at.
+/// The result of one check.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub(crate) struct Finding {
-    /// What was looked at.
     pub(crate) name: &'static str,
-    /// Whether it is as it should be.
     pub(crate) ok: bool,
-    /// Whether `steady` itself cannot work without it; the rest only some builds or commands need.
+    /// Whether all of `steady` needs it, and not only some builds or commands.
     pub(crate) required: bool,
-    /// What was found.
     pub(crate) detail: String,
-    /// What to do about it, when it is not ok.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) fix: Option<String>,
 }
 
 impl Finding {
-    fn ok(name: &'static str, required: bool, detail: impl Into<String>) -> Self {
-        Self { name, ok: true, required, detail: detail.into(), fix: None }
+    fn ok(name: &'static str, detail: impl Into<String>) -> Self {
+        Self { name, ok: true, required: false, detail: detail.into(), fix: None }
     }
 
-    fn bad(name: &'static str, required: bool, detail: impl Into<String>, fix: impl Into<String>) -> Self {
-        Self { name, ok: false, required, detail: detail.into(), fix: Some(fix.into()) }
+    fn bad(name: &'static str, detail: impl Into<String>, fix: impl Into<String>) -> Self {
+        Self { name, ok: false, required: false, detail: detail.into(), fix: Some(fix.into()) }
+    }
+
+    /// A program or file, or what is missing without it.
+    fn path(name: &'static str, found: Option<PathBuf>, missing: &str, fix: &str) -> Self {
+        match found {
+            Some(path) => Self::ok(name, path.display().to_string()),
+            None => Self::bad(name, missing, fix),
+        }
     }
 }
 
@@ -63,7 +67,7 @@ pub(crate) fn examine() -> Vec<Finding> {
     ]
 }
 
-/// The findings for people, one line each, with the fix below.
+/// The findings as text, one line each, with the fix below.
 pub(crate) fn report(findings: &[Finding]) -> String {
     let width = findings.iter().map(|finding| finding.name.len()).max().unwrap_or(0);
     let mut text = String::new();
@@ -83,10 +87,7 @@ pub(crate) fn report(findings: &[Finding]) -> String {
 
 /// A program of the Debian package `package`, which set-up installs.
 fn program(package: &'static str, program: &str, needed_for: &str) -> Finding {
-    match programs::find(program) {
-        Some(path) => Finding::ok(package, false, path.display().to_string()),
-        None => Finding::bad(package, false, format!("no `{program}` ({needed_for})"), SETUP),
-    }
+    Finding::path(package, programs::find(program), &format!("no `{program}` ({needed_for})"), SETUP)
 }
 
 #[cfg(test)]
@@ -96,9 +97,9 @@ mod tests {
     #[test]
     fn what_is_missing_comes_with_its_fix() {
         let findings = [
-            Finding::ok("one", true, "here"),
-            Finding::bad("two", true, "gone", "get it"),
-            Finding::bad("three", false, "gone", "or not"),
+            Finding::ok("one", "here"),
+            Finding { required: true, ..Finding::bad("two", "gone", "get it") },
+            Finding::bad("three", "gone", "or not"),
         ];
         assert_eq!(
             report(&findings),
@@ -123,10 +124,10 @@ mod tests {
 
     #[test]
     fn json_has_one_object_per_finding() {
-        let json = serde_json::to_value([Finding::ok("one", true, "here")]).unwrap();
+        let json = serde_json::to_value([Finding::ok("one", "here")]).unwrap();
         assert_eq!(
             json,
-            serde_json::json!([{"name": "one", "ok": true, "required": true, "detail": "here"}])
+            serde_json::json!([{"name": "one", "ok": true, "required": false, "detail": "here"}])
         );
     }
 }

@@ -36,23 +36,10 @@ fn device(root: &Path, folder: &Path) -> Option<Device> {
     })
 }
 
-/// Why a device cannot be used.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Refusal {
-    /// The system does not allow it.
-    Permission,
-    /// Something else.
-    Other(ErrorKind),
-}
-
 impl Device {
     /// Whether programs of this user may use the device.
-    pub(super) fn usable(&self) -> Result<(), Refusal> {
-        match OpenOptions::new().read(true).write(true).open(&self.node) {
-            Ok(_) => Ok(()),
-            Err(error) if error.kind() == ErrorKind::PermissionDenied => Err(Refusal::Permission),
-            Err(error) => Err(Refusal::Other(error.kind())),
-        }
+    pub(super) fn usable(&self) -> Result<(), ErrorKind> {
+        OpenOptions::new().read(true).write(true).open(&self.node).map(drop).map_err(|error| error.kind())
     }
 }
 
@@ -99,6 +86,6 @@ pub(super) mod tests {
         assert_eq!(devices(root.path()), std::slice::from_ref(&expected));
         assert_eq!(expected.usable(), Ok(()));
         fs::remove_file(&expected.node).unwrap();
-        assert_eq!(expected.usable(), Err(Refusal::Other(ErrorKind::NotFound)));
+        assert_eq!(expected.usable(), Err(ErrorKind::NotFound));
     }
 }

@@ -426,7 +426,7 @@ impl Bench {
 
     fn trained(&self, seed: u64, randomised: bool) -> Result<GainTable> {
         let path = self.run_of(seed, randomised).join("gains.bin");
-        Ok(gains_file::load(&path.to_string_lossy())?)
+        gains_file::load(&path.to_string_lossy())
     }
 
     fn search_path(&self, world: &str, task: Task) -> PathBuf {

@@ -3,13 +3,13 @@
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 
-use anyhow::{Context, Result, anyhow};
+use anyhow::Result;
 use plotters::coord::Shift;
 use plotters::prelude::*;
 
-use super::{COLOURS, SIZE, register_font};
+use super::{COLOURS, Picture, line_style, range, save};
 
-/// From where it is seen, rad: turned about the vertical, and from above.
+/// Direction of view, rad.
 const YAW: f64 = 0.6;
 const PITCH: f64 = 0.25;
 
@@ -20,7 +20,7 @@ pub struct PathInSpace {
     pub name: String,
     /// x, y and z, m.
     pub points: Vec<[f64; 3]>,
-    /// Drawn thin and black: what the others are compared with.
+    /// The reference: drawn thin and black.
     pub is_reference: bool,
 }
 
@@ -36,27 +36,21 @@ pub struct Space {
 impl Space {
     /// Writes `stem.svg` and `stem.png`; returns the two paths.
     pub fn save(&self, stem: &Path) -> Result<[PathBuf; 2]> {
-        register_font();
-        let (svg, png) = (stem.with_extension("svg"), stem.with_extension("png"));
-        self.draw(&SVGBackend::new(&svg, SIZE).into_drawing_area())
-            .map_err(|e| anyhow!("cannot draw: {e}"))
-            .with_context(|| format!("{}", svg.display()))?;
-        self.draw(&BitMapBackend::new(&png, SIZE).into_drawing_area())
-            .map_err(|e| anyhow!("cannot draw: {e}"))
-            .with_context(|| format!("{}", png.display()))?;
-        Ok([svg, png])
+        save(self, stem)
     }
+}
 
+impl Picture for Space {
     fn draw<B: DrawingBackend>(
         &self,
         area: &DrawingArea<B, Shift>,
     ) -> Result<(), DrawingAreaErrorKind<B::ErrorType>> {
         area.fill(&WHITE)?;
-        // The library's second axis is the one that points up.
+        // The library's second axis points up.
         let mut chart = ChartBuilder::on(area)
             .caption(&self.title, ("sans-serif", 24))
             .margin(14)
-            .build_cartesian_3d(self.range(0), self.range(2), self.range(1))?;
+            .build_cartesian_3d(self.axis(0), self.axis(2), self.axis(1))?;
         chart.with_projection(|mut view| {
             view.yaw = YAW;
             view.pitch = PITCH;
@@ -73,7 +67,7 @@ impl Space {
             .z_formatter(&|y| format!("y {y:.2}"))
             .draw()?;
         for (path, colour) in self.paths.iter().zip(COLOURS.iter().cycle()) {
-            let style = if path.is_reference { BLACK.stroke_width(1) } else { colour.stroke_width(2) };
+            let style = line_style(path.is_reference, colour);
             chart
                 .draw_series(LineSeries::new(path.points.iter().map(|[x, y, z]| (*x, *z, *y)), style))?
                 .label(&path.name)
@@ -88,33 +82,10 @@ impl Space {
             .draw()?;
         area.present()
     }
-
-    /// Range of an axis: all finite values, with a margin.
-    fn range(&self, axis: usize) -> Range<f64> {
-        let values = self.paths.iter().flat_map(|p| &p.points).map(|p| p[axis]).filter(|v| v.is_finite());
-        let (low, high) = values.fold((f64::MAX, f64::MIN), |(low, high), v| (low.min(v), high.max(v)));
-        if low > high {
-            return 0.0..1.0;
-        }
-        let margin = (0.05 * (high - low)).max(0.01);
-        low - margin..high + margin
-    }
 }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn writes_both_pictures_with_their_text() {
-        let folder = tempfile::tempdir().unwrap();
-        let points = (0..50).map(|i| 0.1 * f64::from(i)).map(|t| [t.cos(), t.sin(), 0.1 * t]).collect();
-        let path = PathInSpace { name: "flown".to_owned(), points, is_reference: false };
-        let space = Space { title: "A helix".to_owned(), paths: vec![path] };
-        let [svg, png] = space.save(&folder.path().join("helix")).unwrap();
-        let text = std::fs::read_to_string(svg).unwrap();
-        assert!(text.contains("A helix") && text.contains("flown"));
-        assert_eq!(&std::fs::read(png).unwrap()[1..4], b"PNG");
-        Space::default().save(&folder.path().join("empty")).unwrap();
+impl Space {
+    fn axis(&self, axis: usize) -> Range<f64> {
+        range(self.paths.iter().flat_map(|p| &p.points).map(|p| p[axis]), 0.05, |_| 0.01)
     }
 }

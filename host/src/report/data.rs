@@ -124,9 +124,9 @@ struct Fit {
 }
 
 /// `adapt.json` of an iteration.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[serde(default)]
 struct Adaptation {
-    #[serde(default)]
     name: String,
     flights: u64,
     replayed: u64,
@@ -356,9 +356,7 @@ fn parse<T: serde::de::DeserializeOwned>(path: &Path) -> Result<Option<T>> {
     if !path.exists() {
         return Ok(None);
     }
-    serde_json::from_str(&read(path)?)
-        .map(Some)
-        .with_context(|| format!("{}: is damaged", path.display()))
+    serde_json::from_str(&read(path)?).map(Some).with_context(|| format!("{}: is damaged", path.display()))
 }
 
 /// The commands that give this page again.

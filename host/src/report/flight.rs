@@ -1,4 +1,4 @@
-//! One flight for the page: where the drone was, thinned, and how it did.
+//! One flight for the page: its downsampled trace and the drone's health.
 
 use std::path::Path;
 
@@ -20,7 +20,6 @@ const FULL_PWM: f64 = 65535.0;
 /// A flight as the page shows it.
 #[derive(Clone, Debug, Default, Serialize)]
 pub(crate) struct Trace {
-    /// Who flew.
     pub(crate) name: String,
     /// Colour by its meaning: pid, simulator, transfer, steady, or a number.
     pub(crate) key: String,
@@ -32,16 +31,15 @@ pub(crate) struct Trace {
     pub(crate) attitude_deg: [Vec<f64>; 3],
     /// Motor commands, percent of full power.
     pub(crate) motors_percent: [Vec<f64>; 4],
-    /// Where the drone should be, m; where there is nothing to follow, nothing.
+    /// The reference, m, where there is one.
     pub(crate) reference_m: [Vec<Option<f64>>; 3],
-    /// How the drone did.
     pub(crate) health: Health,
 }
 
-/// How a drone did in a flight.
+/// The drone's health in a flight.
 #[derive(Clone, Debug, Default, Serialize)]
 pub(crate) struct Health {
-    /// Part of the time that the processor was not asleep.
+    /// Processor load.
     pub(crate) cpu_load: Option<f64>,
     /// Control steps in the log.
     pub(crate) log_records: u64,
@@ -55,14 +53,14 @@ pub(crate) struct Health {
     pub(crate) radio_packets: [u64; 2],
     /// Resets of the processor.
     pub(crate) resets: usize,
-    /// Mean motor commands while there was something to follow, percent of full power.
+    /// Mean motor commands along the reference, percent of full power.
     pub(crate) motors_percent: [f64; 4],
 }
 
 impl Trace {
     /// Reads a flight's folder.
     pub(crate) fn load(folder: &Path, name: &str, key: &str) -> Result<Self> {
-        // A real drone's flight is known by its own estimate only.
+        // Of a real drone there is only its own estimate.
         let files = ["truth.csv", ESTIMATE].map(|file| folder.join(file));
         let path = files.iter().find(|file| file.exists()).unwrap_or(&files[0]);
         let mut trace = Self { name: name.to_owned(), key: key.to_owned(), ..Self::default() };
@@ -173,7 +171,7 @@ impl Health {
     }
 }
 
-/// A text file of a size that a flight or a loop can have.
+/// A text file of a plausible size.
 pub(crate) fn read(path: &Path) -> Result<String> {
     let read = || -> Result<String> {
         let length = std::fs::metadata(path)?.len();

@@ -1,8 +1,7 @@
 //! `steady report`: a loop or a comparison as one page that needs nothing else.
 //!
 //! [`data`] gathers what the page shows from the folder; `page.html`, `page.css` and `page.js` show it. The
-//! data goes into the page as JSON in which nothing can end its element, and the page writes all of it as
-//! text, so that names and texts from files cannot become markup.
+//! data is embedded as escaped JSON and shown as text, so that nothing from files can become markup.
 
 pub mod data;
 pub(crate) mod flight;
@@ -20,7 +19,7 @@ const SCRIPT: &str = include_str!("page.js");
 /// The page of a folder.
 pub fn page(folder: &Path) -> Result<String> {
     let data = Data::of(folder)?;
-    // Only inside strings can these be in JSON, and there they may be written so.
+    // In JSON these occur only inside strings, where they can be escaped.
     let json = serde_json::to_string(&data)?
         .replace('<', "\\u003c")
         .replace('>', "\\u003e")
@@ -29,7 +28,7 @@ pub fn page(folder: &Path) -> Result<String> {
         .replace('\u{2029}', "\\u2029");
     let mut page = String::with_capacity(PAGE.len() + STYLE.len() + SCRIPT.len() + json.len());
     let mut rest = PAGE;
-    // One pass: what is put in is not looked through again.
+    // One pass: inserted text is not searched again.
     for (mark, content) in [("/*STYLE*/", STYLE), ("/*DATA*/", &json), ("/*SCRIPT*/", SCRIPT)] {
         let Some((before, after)) = rest.split_once(mark) else { continue };
         page.push_str(before);

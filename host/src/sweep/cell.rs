@@ -16,50 +16,36 @@ use serde::{Deserialize, Serialize};
 
 use super::plan::{CELL, Cell};
 use crate::{files, provenance};
-
-/// What to run.
 const SPEC: &str = "cell.json";
-/// How it ended.
 const STAMP: &str = "stamp.json";
-/// Held while it runs.
+/// Locked while it runs.
 const LOCK: &str = "lock";
-/// Its standard output.
 pub(crate) const STDOUT: &str = "stdout";
-/// Its standard error.
 pub(crate) const STDERR: &str = "stderr";
-/// A log's end is looked for in so many of its last bytes.
+/// How much of a log's end is searched for its last line.
 const TAIL_BYTES: u64 = 8192;
 
 /// What to run, and where.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Spec {
-    /// The cell.
     pub(crate) cell: Cell,
-    /// The folder that the command's relative paths begin at.
+    /// Working directory of the command.
     pub(crate) start_in: PathBuf,
 }
 
 /// How a cell ended.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Stamp {
-    /// The arguments it had.
     pub(crate) args: Vec<String>,
-    /// Its exit status; none when a signal ended it.
     pub(crate) exit_code: Option<i32>,
-    /// The signal that ended it.
     pub(crate) signal: Option<i32>,
-    /// How long it took, s.
     pub(crate) seconds: f64,
-    /// When it ended, in seconds since 1970.
     pub(crate) ended_unix_s: u64,
-    /// The program's version.
     pub(crate) version: String,
-    /// The commit it was built from.
     pub(crate) commit: String,
 }
 
 impl Stamp {
-    /// True when the command did what it should.
     pub(crate) fn succeeded(&self) -> bool {
         self.exit_code == Some(0)
     }
@@ -74,18 +60,16 @@ impl Stamp {
     }
 }
 
-/// The stamp of a cell that has ended; none when it has not, or when another command was run there.
+/// The stamp of a cell that has ended with this command.
 pub(crate) fn stamp(folder: &Path, cell: &Cell) -> Option<Stamp> {
     let stamp: Stamp = serde_json::from_slice(&fs::read(folder.join(STAMP)).ok()?).ok()?;
     (stamp.args == cell.args).then_some(stamp)
 }
-
-/// True when the cell's work is done.
 pub(crate) fn is_done(folder: &Path, cell: &Cell) -> bool {
     stamp(folder, cell).is_some_and(|stamp| stamp.succeeded())
 }
 
-/// Makes the cell's folder and writes down what is to be run there.
+/// Creates the cell's folder with its command.
 pub(crate) fn prepare(folder: &Path, spec: &Spec) -> Result<()> {
     files::make_folder(folder)?;
     files::write(&folder.join(SPEC), &serde_json::to_vec_pretty(spec)?)
@@ -105,7 +89,7 @@ pub(crate) fn run(folder: &Path, program: &Path) -> Result<Stamp> {
     let args = match resumed(folder, &cell.args) {
         Some(args) => args,
         None => {
-            // A command that goes on by itself needs what it left.
+            // A command that resumes by itself needs its files.
             if !cell.args.iter().any(|arg| arg == "--resume") {
                 clear(folder)?;
             }
@@ -121,7 +105,7 @@ pub(crate) fn run(folder: &Path, program: &Path) -> Result<Stamp> {
     let status = Command::new(program)
         .args(&args)
         .current_dir(&start_in)
-        // The command has nothing to read; it only keeps the lock alive.
+        // The command does not read it; this keeps the lock as long as the command lives.
         .stdin(lock.try_clone()?)
         .stdout(file(STDOUT)?)
         .stderr(file(STDERR)?)
@@ -140,7 +124,7 @@ pub(crate) fn run(folder: &Path, program: &Path) -> Result<Stamp> {
     Ok(stamp)
 }
 
-/// Waits for whoever runs this cell already.
+/// Locks the cell, after whoever runs it already.
 fn lock(folder: &Path) -> Result<File> {
     let path = folder.join(LOCK);
     let file = OpenOptions::new()
@@ -168,7 +152,7 @@ fn placed(args: &[String], folder: &Path) -> Vec<String> {
     args.iter().map(|arg| arg.replace(&placeholder, &folder)).collect()
 }
 
-/// The command that continues an interrupted training; none where there is nothing to continue.
+/// The command that resumes an interrupted training, if there is one.
 fn resumed(folder: &Path, args: &[String]) -> Option<Vec<String>> {
     let run = folder.join("run");
     let out = args.windows(2).any(|pair| pair[0] == "--out" && pair[1] == format!("{{{CELL}}}/run"));
@@ -178,7 +162,7 @@ fn resumed(folder: &Path, args: &[String]) -> Option<Vec<String>> {
     }
     let mut resumed = vec!["train".to_owned(), "--resume".to_owned(), run.to_string_lossy().into_owned()];
     for (arg, next) in args.iter().zip(args.iter().skip(1).map(Some).chain([None])) {
-        // What a run's folder does not know of itself.
+        // Options that are not stored in the run folder.
         if arg == "--json" || arg.starts_with("--threads=") || arg.starts_with("--torch-threads=") {
             resumed.push(arg.clone());
         } else if arg == "--threads" || arg == "--torch-threads" {
@@ -187,8 +171,6 @@ fn resumed(folder: &Path, args: &[String]) -> Option<Vec<String>> {
     }
     Some(resumed)
 }
-
-/// Removes what an earlier attempt left.
 fn clear(folder: &Path) -> Result<()> {
     let entries = fs::read_dir(folder).with_context(|| format!("{}: cannot be read", folder.display()))?;
     for entry in entries.flatten() {
@@ -208,7 +190,7 @@ fn remove(path: &Path) -> Result<()> {
     removed.with_context(|| format!("{}: cannot be removed", path.display()))
 }
 
-/// The last line of a cell's log that says something: of its standard error, else of its standard output.
+/// The last non-empty line of a cell's standard error, else of its standard output.
 pub(crate) fn last_line(folder: &Path) -> Option<String> {
     [STDERR, STDOUT].iter().find_map(|name| {
         let mut file = File::open(folder.join(name)).ok()?;

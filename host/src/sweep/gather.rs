@@ -15,33 +15,26 @@ use crate::files;
 use crate::out::Table as Markdown;
 use crate::stats::Estimate;
 
-/// The axis that means and intervals are taken over.
+/// The axis of the means and intervals.
 const SEED: &str = "seed";
 
-/// What one cell came to: its numbers by name.
+/// The results of one cell by name.
 pub(crate) type Numbers = BTreeMap<String, f64>;
-
-/// The table of a sweep.
 #[derive(Clone, Debug, Serialize)]
 pub(crate) struct Table {
     /// Axes, without the seed.
     pub(crate) axes: Vec<String>,
-    /// What was measured, in the columns' order.
     pub(crate) metrics: Vec<String>,
-    /// One row for every combination of the axes' values.
     pub(crate) rows: Vec<Row>,
-    /// The commits whose program made the results; more than one are not comparable without a look.
+    /// Commits of the programs that made the results.
     pub(crate) commits: BTreeSet<String>,
 }
 
 /// All seeds of one combination.
 #[derive(Clone, Debug, Serialize)]
 pub(crate) struct Row {
-    /// The axes' values.
     pub(crate) settings: BTreeMap<String, String>,
-    /// Cells that are done.
     pub(crate) cells: usize,
-    /// By metric.
     pub(crate) values: BTreeMap<String, Value>,
 }
 
@@ -54,15 +47,15 @@ pub(crate) struct Value {
     n: usize,
 }
 
-/// The numbers of a cell that is done.
+/// The results of a cell that is done.
 pub(crate) fn read(folder: &Path, cell: &Cell, plan: &Plan) -> Result<Numbers> {
     let wanted = plan.result.is_some() || cell.args.iter().any(|arg| arg == "--json");
     if !wanted {
         return Ok(Numbers::new());
     }
     let path = plan.result.as_ref().map_or_else(|| folder.join(STDOUT), |result| folder.join(result));
-    let value: Json =
-        serde_json::from_str(&files::read_text(&path)?).with_context(|| format!("{}: is not JSON", path.display()))?;
+    let value: Json = serde_json::from_str(&files::read_text(&path)?)
+        .with_context(|| format!("{}: is not JSON", path.display()))?;
     let mut numbers = Numbers::new();
     flatten("", &value, &mut numbers);
     numbers.retain(|name, _| !cell.settings.contains_key(name));
@@ -97,7 +90,6 @@ fn texts(value: &Json) -> String {
 }
 
 impl Table {
-    /// Puts together what was found.
     pub(crate) fn new(plan: &Plan, found: &[(&Cell, Stamp, Numbers)]) -> Result<Self> {
         let known: BTreeSet<&String> = found.iter().flat_map(|(_, _, numbers)| numbers.keys()).collect();
         for metric in &plan.metrics {
@@ -148,8 +140,6 @@ impl Table {
         }
         table.to_string()
     }
-
-    /// The values of the axes in a row.
     fn settings<'a>(&'a self, row: &'a Row) -> impl Iterator<Item = String> + 'a {
         self.axes.iter().map(|axis| row.settings.get(axis).cloned().unwrap_or_default())
     }

@@ -1,8 +1,8 @@
 //! Sweeps: one `steady` command over a grid of seeds, worlds and settings.
 //!
-//! [`plan`] makes the cells out of a file, [`cell`] runs one of them in a folder of its own, [`local`] and
-//! [`slurm`] run many, and [`gather`] makes the table. What is done is known from the cells' folders
-//! alone: whatever ends a sweep, the same command continues it.
+//! [`plan`] makes the cells out of a file, [`cell`] runs one of them in its own folder, [`local`] and
+//! [`slurm`] run many, and [`gather`] makes the table. The state of a sweep is
+//! in the cells' folders alone: whatever ends it, the same command continues it.
 
 pub(crate) mod cell;
 pub(crate) mod gather;

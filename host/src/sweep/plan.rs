@@ -1,4 +1,4 @@
-//! What a sweep is made of: a TOML document with a command and a grid, and the cells they give.
+//! A sweep's file: a command, a grid, and the cells they give.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -17,8 +17,6 @@ pub(crate) const CELL: &str = "cell";
 const MAX_CELLS: usize = 100_000;
 const KEYS: [&str; 5] = ["command", "grid", "result", "metrics", "slurm"];
 const SLURM_KEYS: [&str; 1] = ["options"];
-
-/// The document.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Document {
@@ -31,7 +29,6 @@ struct Document {
     slurm: Slurm,
 }
 
-/// What a Slurm cluster wants to know.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Slurm {
@@ -39,8 +36,6 @@ pub(crate) struct Slurm {
     #[serde(default)]
     pub(crate) options: Vec<String>,
 }
-
-/// A sweep.
 #[derive(Clone, Debug)]
 pub(crate) struct Plan {
     /// Names of the axes, in the order of the table.
@@ -51,16 +46,14 @@ pub(crate) struct Plan {
     pub(crate) result: Option<PathBuf>,
     /// Which of the results the table shows; all if empty.
     pub(crate) metrics: Vec<String>,
-    /// For Slurm.
     pub(crate) slurm: Slurm,
 }
 
 /// One command of a sweep.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Cell {
-    /// Its folder's name: the settings, and a number that stands for the whole command.
+    /// Folder name: the settings and a checksum of the whole command.
     pub(crate) name: String,
-    /// The axes' values.
     pub(crate) settings: BTreeMap<String, String>,
     /// Arguments of `steady`, with `{cell}` for the cell's folder.
     pub(crate) args: Vec<String>,
@@ -129,14 +122,13 @@ fn axes(grid: &toml::Table) -> Result<Vec<(String, Vec<Value>)>> {
 /// A word of the command.
 #[derive(Clone, Debug)]
 enum Word {
-    /// As it is, but for placeholders.
+    /// Literal text with placeholders.
     Text(String),
-    /// An axis as an option of its own.
+    /// An axis that becomes an option.
     Option(String),
 }
 
-/// The command with everything that a sweep adds to it: axes that it does not name itself, a folder of its
-/// own for every cell, and results that a program can read.
+/// The command with what a sweep adds: axes that it does not name itself, `--out` and `--json`.
 fn completed(
     document: &Document,
     grid: &[(String, Vec<Value>)],
@@ -192,7 +184,7 @@ fn placeholders(word: &str) -> impl Iterator<Item = &str> {
     word.split('{').skip(1).filter_map(|rest| rest.split_once('}')).map(|(name, _)| name)
 }
 
-/// The cell of a grid's point; the last axis turns fastest.
+/// The cell at an index of the grid; the last axis varies fastest.
 fn cell(command: &[Word], grid: &[(String, Vec<Value>)], index: usize) -> Cell {
     let mut values: Vec<(&str, &Value)> = Vec::with_capacity(grid.len());
     let mut rest = index;
@@ -222,8 +214,8 @@ fn cell(command: &[Word], grid: &[(String, Vec<Value>)], index: usize) -> Cell {
     Cell { name: format!("{}-{crc:08x}", file_name(&label.join(","))), settings, args }
 }
 
-/// An axis's value as options: `seed` is `--seed 1`, `set.step` is `--set step=0.1`, a truth value is a flag
-/// that is there or not.
+/// An axis's value as options: `seed` is `--seed 1`, `set.step` is `--set step=0.1`, a Boolean is a flag
+/// that is given or not.
 fn option(axis: &str, value: &Value) -> Vec<String> {
     let long = |name: &str| format!("--{}", name.replace('_', "-"));
     match (axis.split_once('.'), value) {
@@ -239,7 +231,7 @@ fn shown(value: &Value) -> String {
     value.as_str().map_or_else(|| value.to_string(), str::to_owned)
 }
 
-/// A label as a file's name: nothing a shell or a file system would take amiss, and not too long.
+/// A label as a file name: only safe characters, and not too long.
 fn file_name(label: &str) -> String {
     let plain = |c: char| if c.is_ascii_alphanumeric() || "=,._+-".contains(c) { c } else { '_' };
     let name: String = label.chars().map(plain).take(100).collect();

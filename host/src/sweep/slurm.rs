@@ -1,7 +1,7 @@
 //! Cells on a Slurm cluster: array jobs, one task for each cell.
 //!
-//! Nothing is remembered here that the cluster knows: a job's name says which sweep and which list of cells
-//! it has, so a sweep that was ended finds its jobs in the queue again.
+//! Jobs are identified by their names, which contain the sweep and the list of cells, so that an interrupted
+//! sweep finds its jobs in the queue again.
 
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
@@ -18,11 +18,11 @@ use crate::{files, programs};
 
 /// Slurm's own default for the largest index of an array, and one more.
 const DEFAULT_MAX_ARRAY_SIZE: usize = 1001;
-/// Time between looks at the queue: short at first, for short jobs.
-const LOOK_EVERY: [Duration; 2] = [Duration::from_secs(1), Duration::from_secs(10)];
-const SHORT_LOOKS: usize = 30;
-/// A controller that restarts does not answer for a while.
-const SILENT_LOOKS: usize = 12;
+/// Time between polls of the queue: short at first, for short jobs.
+const POLL_INTERVALS: [Duration; 2] = [Duration::from_secs(1), Duration::from_secs(10)];
+const SHORT_POLLS: usize = 30;
+/// Polls without an answer that are accepted: a controller may restart.
+const MAX_SILENT_POLLS: usize = 12;
 const PROGRAMS: [&str; 3] = ["sbatch", "squeue", "scontrol"];
 
 /// A sweep's jobs on the cluster.
@@ -34,7 +34,7 @@ pub(crate) struct Cluster {
 }
 
 impl Cluster {
-    /// The cluster this machine belongs to. Lists and logs go to `folder`, an absolute path of the sweep's own.
+    /// The cluster this machine belongs to. Lists and logs go to `folder`, an absolute path.
     pub(crate) fn of(folder: &Path) -> Result<Self> {
         let missing: Vec<&str> =
             PROGRAMS.into_iter().filter(|program| programs::find(program).is_none()).collect();
@@ -83,12 +83,12 @@ impl Cluster {
                 let _ = writeln!(list, "{}", cell.display());
                 list
             });
-            // The list is there before its job is: whoever finds the job can read it.
+            // The list is written before its job is submitted.
             files::write(&self.list(serial), list.as_bytes())?;
             let script = self.folder.join(format!("{serial}.sh"));
             files::write(&script, script_text(program, &self.list(serial)).as_bytes())?;
             let limit = at_once.map_or_else(String::new, |limit| format!("%{limit}"));
-            // A percent sign means something in the name of a log.
+            // `%` is special in the name of a log.
             let folder = self.folder.to_string_lossy().replace('%', "%%");
             let job = said(
                 Command::new("sbatch")
@@ -106,27 +106,27 @@ impl Cluster {
         Ok(jobs)
     }
 
-    /// Waits until none of `cells` is in the queue, and calls `look` after every look at it.
-    pub(crate) fn wait(&self, cells: &BTreeSet<PathBuf>, mut look: impl FnMut()) -> Result<()> {
+    /// Waits until none of `cells` is in the queue, and calls `polled` after every poll.
+    pub(crate) fn wait(&self, cells: &BTreeSet<PathBuf>, mut polled: impl FnMut()) -> Result<()> {
         let mut silent = 0;
-        for looks in 0.. {
+        for polls in 0.. {
             match self.queued() {
                 Ok(queued) => {
                     silent = 0;
-                    look();
+                    polled();
                     if queued.is_disjoint(cells) {
                         return Ok(());
                     }
                 }
-                Err(error) if silent >= SILENT_LOOKS => {
+                Err(error) if silent >= MAX_SILENT_POLLS => {
                     return Err(
                         error.context("Slurm is silent; the jobs go on, and the same command finds them")
                     );
                 }
                 Err(_) => silent += 1,
             }
-            let [short, long] = LOOK_EVERY;
-            sleep(if looks < SHORT_LOOKS { short } else { long });
+            let [short, long] = POLL_INTERVALS;
+            sleep(if polls < SHORT_POLLS { short } else { long });
         }
         Ok(())
     }

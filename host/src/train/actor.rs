@@ -1,4 +1,4 @@
-//! Policy improvement: the differentiable Mellinger as the mean, a network as the deviation.
+//! Policy improvement: the differentiable Mellinger as the mean, a network as the standard deviation.
 //!
 //! π(a | s) = N(Mellinger(θ; s), diag σ(s)²). The gains' log-ratios θ climb E[Q(s, a)]: ∂Q/∂a comes from
 //! libtorch, ∂a/∂θ from the law's dual numbers. σ(s) is trained as in SAC, by reparameterisation
@@ -16,7 +16,7 @@ use super::nets::{Mlp, Normaliser, Saved, normal};
 use super::oracle::{Theta, clamp, gains_of};
 use super::spectral::Skills;
 
-/// How far log σ may go from its start.
+/// Largest distance of log σ from its start.
 const LOG_STD_RANGE: f64 = 1.5;
 
 /// Weight of a new θ in the running average.
@@ -94,7 +94,7 @@ pub fn gain_gradient(dq_da: &Tensor, jacobians: &[Jacobian], gains: &Gains) -> [
 }
 
 impl Actor {
-    /// The nominal gains with deviations that start at `std`.
+    /// The nominal gains, with initial noise `std`.
     pub fn new(rng: &mut Rng, hidden: i64, std: &[f32; 4], alpha: f32) -> Self {
         let log_std = Tensor::from_slice(&std.map(|s| s.max(1e-6).ln()));
         Self {

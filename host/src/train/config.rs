@@ -1,4 +1,4 @@
-//! What a training run is made of: a TOML document, and the presets that come with the program.
+//! The configuration of a training run: a TOML document, and the presets.
 
 use std::fmt;
 
@@ -10,8 +10,8 @@ use steady_sim::suggest::did_you_mean;
 use steady_sim::{InitialDistribution, World};
 
 use super::env::TrainingTask;
-use crate::error::{unknown, usage};
 use super::spectral::{Form, Training};
+use crate::error::{unknown, usage};
 
 /// Presets by name.
 const PRESETS: [(&str, &str); 3] = [
@@ -48,8 +48,8 @@ pub enum Evaluator {
 pub struct Config {
     /// World to train in: a shipped one by name, or a file.
     pub world: String,
-    /// What the costs of tilt, velocity, rates and action are multiplied by at the start; they reach
-    /// their full weight in the middle of the run. 1 is no curriculum.
+    /// Initial factor of the costs of tilt, velocity, rates and action; they reach their full weight in the
+    /// middle of the run. 1 is no curriculum.
     pub curriculum: f32,
     /// More worlds, drawn at random around the paper's gap; 0 trains in `world` alone.
     pub random_worlds: usize,
@@ -75,46 +75,46 @@ pub struct Config {
     pub features: i64,
     /// Transitions of a gradient step.
     pub batch: usize,
-    /// Gradient steps of a round on φ, μ and the reward's model.
+    /// Gradient steps of a round on φ, μ and the reward model.
     pub updates: usize,
     /// The same in the first round.
     pub first_updates: usize,
     /// Learning rate of the networks.
     pub rate: f64,
     /// Standard deviation of the noise on s′ in L_feat, relative to s′ itself: without it the
-    /// dynamics of a simulator are deterministic and have no spectrum to speak of.
+    /// dynamics of a simulator are deterministic and have no spectrum.
     pub smoothing: f64,
     /// How φ depends on the action.
     pub form: Form,
-    /// How much the error of the returns counts in φ's loss; the paper's method has 0.
+    /// Weight of the returns' error in φ's loss; 0 in the paper.
     pub shaping: f64,
     /// As the authors' program: L_feat trains μ only, and φ learns from the returns alone.
     pub only_mu: bool,
     /// How the linear weights are found.
     pub evaluator: Evaluator,
-    /// λ of the returns: 1 are those that were flown, less trusts the value on the way more.
+    /// λ of the returns: 1 is Monte Carlo, less bootstraps earlier.
     pub lambda: f32,
-    /// Part of what the skills leave unexplained of the returns that the gains follow too: 0 follows Q alone, 1
-    /// has the bias of the returns' cut ends only, and more noise.
+    /// Weight of the score-function correction of the gradient: 0 follows Q alone; 1 removes Q's bias at the
+    /// price of more noise.
     pub correction: f32,
-    /// Newest transitions that LSTD looks at.
+    /// Newest transitions that LSTD uses.
     pub window: usize,
     /// Ridge of the least squares, relative to the features' mean square.
     pub ridge: f64,
-    /// Transitions that must follow one for its return to count: the value at an episode's end is not
-    /// good enough to judge what has just been done.
+    /// Transitions that must follow one for its return to count: the bootstrapped value at an episode's end
+    /// is too inaccurate near it.
     pub lookahead: usize,
-    /// Standard deviations of the exploration's noise at the start, and its entropy's target.
+    /// Initial standard deviations of the exploration noise, and its target entropy.
     pub std: [f32; 4],
-    /// What the noise is multiplied by in the end; it falls to that by the same factor every round.
+    /// Final factor of the noise, reached geometrically.
     pub std_final: f32,
-    /// Learning rate of the deviation's network and the temperature.
+    /// Learning rate of the noise network and the temperature.
     pub std_rate: f64,
     /// Largest change of a gain in a round, as a logarithm.
     pub step: f32,
-    /// How much of the old direction a new one keeps.
+    /// Momentum of the gains' steps.
     pub momentum: f32,
-    /// Evaluate after so many rounds, and keep the best.
+    /// Rounds between evaluations; the best gains are kept.
     pub evaluate_every: usize,
     /// Episodes of an evaluation.
     pub evaluate_episodes: usize,
@@ -198,7 +198,7 @@ impl Config {
         Training { rate, smoothing, shaping, only_mu }
     }
 
-    /// The reward's weights when a part `done` of the rounds is done.
+    /// The reward's weights when a fraction `done` of the rounds is done.
     pub fn weights(&self, done: f32) -> RewardWeights {
         let full = RewardWeights::PAPER;
         let part = (self.curriculum + (1.0 - self.curriculum) * 2.0 * done).clamp(0.0, 1.0);
@@ -246,8 +246,9 @@ impl fmt::Display for Evaluator {
 pub fn changed(mut table: toml::Table, changes: &[String]) -> anyhow::Result<toml::Table> {
     let keys: Vec<String> = table.keys().cloned().collect();
     for change in changes {
-        let (key, value) =
-            change.split_once('=').ok_or_else(|| usage(format!("`{change}` is not of the form key=value")))?;
+        let (key, value) = change
+            .split_once('=')
+            .ok_or_else(|| usage(format!("`{change}` is not of the form key=value")))?;
         let key = key.trim();
         if !table.contains_key(key) {
             let keys: Vec<&str> = keys.iter().map(String::as_str).collect();
@@ -264,37 +265,4 @@ pub fn changed(mut table: toml::Table, changes: &[String]) -> anyhow::Result<tom
         table.insert(key.to_owned(), value);
     }
     Ok(table)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn presets_are_valid_and_round_trip() {
-        for name in Config::presets() {
-            let config = Config::preset(name, &[]).unwrap();
-            assert_eq!(Config::from_toml(&config.to_toml()).unwrap(), config);
-            config.task().unwrap();
-        }
-    }
-
-    #[test]
-    fn wrong_keys_are_refused_with_the_nearest_name() {
-        let error = Config::preset("smoke", &["epsodes=3".to_owned()]).unwrap_err().to_string();
-        assert!(error.contains("did you mean `episodes`"), "{error}");
-        let text = Config::preset("smoke", &[]).unwrap().to_toml() + "momentom = 1\n";
-        let error = Config::from_toml(&text).unwrap_err().to_string();
-        assert!(error.contains("did you mean `momentum`"), "{error}");
-        assert!(Config::preset("none", &[]).is_err());
-        assert!(Config::preset("smoke", &["gamma=2".to_owned()]).is_err());
-    }
-
-    #[test]
-    fn changes_take_effect() {
-        let changes = ["episodes=3", "world=paper", "gamma=0.5", "evaluator=lstd"].map(str::to_owned);
-        let config = Config::preset("smoke", &changes).unwrap();
-        assert_eq!((config.episodes, config.world.as_str(), config.gamma), (3, "paper", 0.5));
-        assert_eq!(config.evaluator, Evaluator::Lstd);
-    }
 }

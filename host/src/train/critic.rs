@@ -13,7 +13,7 @@ use super::nets::{Saved, Trainable};
 pub struct Critic {
     /// w, one column for each twin.
     pub weights: Trainable,
-    /// The weights that gradient steps aim at.
+    /// Target weights of gradient steps.
     target: Tensor,
 }
 
@@ -25,7 +25,7 @@ pub fn lstd(phi: &Tensor, next: &Tensor, r: &Tensor, ridge: f64) -> Tensor {
     no_grad(|| {
         let (phi, next, r) = (phi.to_kind(Kind::Double), next.to_kind(Kind::Double), r.to_kind(Kind::Double));
         let (n, d) = phi.size2().unwrap_or((1, 1));
-        // Scaled to unit mean square, so that the ridge means the same for every feature.
+        // Scaled to unit mean square, so that the ridge is the same for every feature.
         let scale = phi.square().mean_dim(0, true, Kind::Double).sqrt().clamp_min(1e-6);
         let (phi, next) = (phi / &scale, next / &scale);
         let a = phi.tr().matmul(&(&phi - next)) / n as f64
@@ -53,7 +53,7 @@ impl Critic {
         phi.matmul(self.w())
     }
 
-    /// Puts weights in, for both twins or one column each.
+    /// Sets the weights, of both twins or one column each.
     pub fn set(&mut self, weights: &Tensor) {
         no_grad(|| {
             let mut w = self.w().shallow_clone();
@@ -88,41 +88,5 @@ impl Critic {
         let size = self.target.size();
         self.target.copy_(saved.get("w.target", &size)?);
         Ok(())
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    /// A ring of three states: s → s + 1 with reward s, discount ½. V solves V(s) = s + ½ V(s + 1).
-    fn ring() -> (Tensor, Tensor, Tensor, [f32; 3]) {
-        let eye = Tensor::eye(3, (Kind::Float, tch::Device::Cpu));
-        let next = eye.roll([2], [0]) * 0.5;
-        let r = Tensor::from_slice(&[0.0_f32, 1.0, 2.0]).view([3, 1]);
-        // V0 = ½ V1, V1 = 1 + ½ V2, V2 = 2 + ½ V0.
-        (eye, next, r, [8.0 / 7.0, 16.0 / 7.0, 18.0 / 7.0])
-    }
-
-    #[test]
-    fn least_squares_recovers_the_known_value() {
-        let (phi, next, r, truth) = ring();
-        let w = lstd(&phi, &next, &r, 1e-9);
-        for (got, expected) in Vec::<f32>::try_from(w.reshape([-1])).unwrap().iter().zip(truth) {
-            assert!((got - expected).abs() < 1e-4, "{got} {expected}");
-        }
-    }
-
-    #[test]
-    fn gradient_steps_reach_the_same_value() {
-        let (phi, next, r, truth) = ring();
-        let mut critic = Critic::new(3);
-        for _ in 0..3000 {
-            critic.gradient_step(&phi, &next, &r, 0.02, 0.05);
-        }
-        let got = Vec::<f32>::try_from(critic.w().detach().select(1, 0)).unwrap();
-        for (got, expected) in got.iter().zip(truth) {
-            assert!((got - expected).abs() < 0.02, "{got} {expected}");
-        }
     }
 }

@@ -41,8 +41,7 @@ pub struct TrainingTask {
     pub hold: usize,
     /// Discount γ of one physics step.
     pub gamma: f32,
-    /// Whether collected episodes come in pairs that begin alike and explore in opposite directions:
-    /// what a pair has in common then says nothing about the actions. Only a simulator can do that.
+    /// Whether episodes come in antithetic pairs: the same start, opposite noise. Only possible in simulation.
     pub mirrored: bool,
 }
 
@@ -55,7 +54,7 @@ pub enum GoalPath {
     FigureEight,
 }
 
-/// Who flies.
+/// The controller of a rollout.
 #[derive(Clone, Copy, Debug)]
 pub enum Flyer<'a> {
     /// The law with these gains.
@@ -97,7 +96,7 @@ pub struct Collection {
     pub crashed: f64,
 }
 
-/// How gains fly without noise.
+/// An evaluation of gains without noise.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Evaluation {
     /// Mean undiscounted return of an episode.
@@ -114,7 +113,7 @@ struct Episode {
     world: usize,
     drone: Drone,
     memory: Memory,
-    /// Who flies in place of the law.
+    /// Flies in place of the law.
     pilot: Option<Pilot>,
     /// Time on the path at the beginning, s.
     start_s: f32,
@@ -133,7 +132,8 @@ impl Episode {
         let params = &task.worlds[world];
         let mut drone = Drone::new(params, seed, index);
         let mut noise = Rng::new(seed, NOISE_STREAM + index);
-        let start_s = if task.path == GoalPath::Hover { 0.0 } else { std::f32::consts::TAU * noise.uniform() };
+        let start_s =
+            if task.path == GoalPath::Hover { 0.0 } else { std::f32::consts::TAU * noise.uniform() };
         let begin = task.reference(start_s);
         let mut initial = task.initial.sample(params, begin.position, drone.rng());
         initial.state.velocity += begin.velocity;
@@ -245,7 +245,7 @@ impl TrainingTask {
         self.collect_by(Flyer::Law(gains), episodes, seed, threads, std)
     }
 
-    /// The same, whoever flies.
+    /// The same with any controller.
     pub fn collect_by(
         &self,
         flyer: Flyer<'_>,
@@ -256,7 +256,7 @@ impl TrainingTask {
     ) -> Collection {
         let (gains, pilot) = match flyer {
             Flyer::Law(gains) => (gains, None),
-            // The law goes along for its memory, which is part of the observation.
+            // The law is computed too: its memory is part of the observation.
             Flyer::Pid => (&Gains::nominal(), Some(Pilot::pid())),
         };
         type Flown = (Episode, [f32; 4], Option<(Transition, Jacobian)>);
@@ -354,46 +354,5 @@ impl TrainingTask {
             standard_error: (variance / n).sqrt(),
             crashed: flown.iter().filter(|e| e.crashed).count() as f64 / n,
         }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use steady_sim::World;
-
-    fn task() -> TrainingTask {
-        TrainingTask::hover(vec![World::named("nominal").unwrap().compile().unwrap()])
-    }
-
-    #[test]
-    fn transitions_follow_each_other() {
-        let collection =
-            task().collect(&Gains::nominal(), 8, 1, 1, |o| vec![0.0; o.len() / OBSERVATION_LEN * 4]);
-        assert_eq!(collection.transitions.len(), 8 * 40);
-        // s′ of one transition is s of the episode's next one.
-        assert_eq!(collection.transitions[3].to, collection.transitions[8 + 3].from);
-    }
-
-    #[test]
-    fn collections_repeat_and_do_not_depend_on_threads() {
-        let task = task();
-        let run = |seed, threads| {
-            let c = task
-                .collect(&Gains::nominal(), 7, seed, threads, |o| vec![0.05; o.len() / OBSERVATION_LEN * 4]);
-            (c.mean_return, c.transitions.iter().map(|t| t.reward).sum::<f32>())
-        };
-        assert_eq!(run(1, 1), run(1, 3));
-        assert_ne!(run(1, 1), run(2, 1));
-    }
-
-    #[test]
-    fn a_crash_is_worth_less_than_flying_on() {
-        let task = task();
-        let mut bad = Gains::nominal();
-        bad.attitude.p.xy = -1.0;
-        let (good, bad) = (task.evaluate(&Gains::nominal(), 8, 1, 2), task.evaluate(&bad, 8, 1, 2));
-        assert_eq!((good.crashed, bad.crashed), (0.0, 1.0));
-        assert!(bad.mean_return < good.mean_return - 100.0, "{good:?} {bad:?}");
     }
 }

@@ -7,10 +7,10 @@
 use steady_sim::Rng;
 use tch::{Kind, Tensor, no_grad};
 
-/// Inputs beyond this many standard deviations are cut off.
+/// Inputs are clipped at this many standard deviations.
 const INPUT_LIMIT: f64 = 10.0;
 
-/// `count` standard normal numbers.
+/// Standard normal numbers.
 pub fn normal(rng: &mut Rng, shape: &[i64]) -> Tensor {
     let count = shape.iter().product::<i64>();
     let values: Vec<f32> = (0..(count + 1) / 2)
@@ -105,7 +105,7 @@ impl Trainable {
     }
 }
 
-/// The numbers of a dense row of `f32` on the CPU.
+/// The values of a dense row of `f32` on the CPU.
 #[allow(unsafe_code, reason = "libtorch gives a pointer")]
 fn values(row: &Tensor) -> &[f32] {
     assert!(row.kind() == Kind::Float && row.is_contiguous() && row.device() == tch::Device::Cpu);
@@ -113,7 +113,7 @@ fn values(row: &Tensor) -> &[f32] {
     unsafe { std::slice::from_raw_parts(row.data_ptr().cast(), row.numel()) }
 }
 
-/// The same, to change them.
+/// The same, mutable.
 #[allow(unsafe_code, reason = "libtorch gives a pointer")]
 fn values_mut(row: &mut Tensor) -> &mut [f32] {
     assert!(row.kind() == Kind::Float && row.is_contiguous() && row.device() == tch::Device::Cpu);
@@ -143,12 +143,6 @@ impl Saved {
         let size = tensor.size();
         anyhow::ensure!(size == shape, "tensor `{name}` has shape {size:?} instead of {shape:?}");
         Ok(tensor)
-    }
-
-    /// A row of numbers of any length.
-    pub fn row(&self, name: &str) -> anyhow::Result<Vec<f64>> {
-        let Some(tensor) = self.0.get(name) else { anyhow::bail!("tensor `{name}` is missing") };
-        Ok(Vec::<f64>::try_from(tensor.to_kind(Kind::Double).reshape([-1]))?)
     }
 }
 
@@ -195,13 +189,13 @@ pub struct Normaliser {
 }
 
 impl Normaliser {
-    /// Statistics of nothing yet: leaves inputs as they are.
+    /// Without statistics: the identity.
     pub fn new(width: i64) -> Self {
         let zeros = Tensor::zeros([width], (Kind::Double, tch::Device::Cpu));
         Self { count: 0.0, mean: zeros.shallow_clone(), squares: zeros.zeros_like() }
     }
 
-    /// Takes more rows into account (Chan's rule for merging).
+    /// Adds rows to the statistics (Chan's rule for merging).
     pub fn update(&mut self, rows: &Tensor) {
         no_grad(|| {
             let rows = rows.to_kind(Kind::Double);
@@ -228,7 +222,7 @@ impl Normaliser {
         deviation.where_self(&deviation.gt(1e-6), &deviation.ones_like())
     }
 
-    /// Rows with mean 0 and standard deviation 1, cut off far outside.
+    /// Normalised rows, clipped.
     pub fn apply(&self, rows: &Tensor) -> Tensor {
         let (mean, scale) = (self.mean.to_kind(Kind::Float), self.deviation().to_kind(Kind::Float));
         ((rows - mean) / scale).clamp(-INPUT_LIMIT, INPUT_LIMIT)

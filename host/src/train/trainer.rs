@@ -98,8 +98,6 @@ pub struct Trainer {
     pub(crate) threads: usize,
     round: usize,
     best: (Theta, f64),
-    /// ∂J/∂θ of the latest round, per transition.
-    pub gradient: [f32; GAIN_COUNT],
 }
 
 impl Trainer {
@@ -114,20 +112,7 @@ impl Trainer {
         let actor = Actor::new(&mut rng, 64, &config.std, 0.1);
         let replay = Replay::new(config.replay);
         let best = ([0.0; GAIN_COUNT], f64::NEG_INFINITY);
-        Ok(Self {
-            config,
-            seed,
-            task,
-            skills,
-            critic,
-            actor,
-            replay,
-            rng,
-            threads,
-            round: 0,
-            best,
-            gradient: [0.0; GAIN_COUNT],
-        })
+        Ok(Self { config, seed, task, skills, critic, actor, replay, rng, threads, round: 0, best })
     }
 
     /// Rounds done.
@@ -208,8 +193,7 @@ impl Trainer {
             };
             vec![mean(|t| t.reward) / (1.0 - mean(|t| t.discount)); partial.len()]
         } else {
-            let ends: Vec<f32> =
-                last.iter().flat_map(|&i| collection.transitions[i].to).collect();
+            let ends: Vec<f32> = last.iter().flat_map(|&i| collection.transitions[i].to).collect();
             let ends = Tensor::from_slice(&ends).view([-1, OBSERVATION_LEN as i64]);
             let none = Tensor::zeros([partial.len() as i64, 4], (Kind::Float, tch::Device::Cpu));
             let values = actor::q(&self.skills, &self.critic, self.twins(), &ends, &none);
@@ -290,11 +274,12 @@ impl Trainer {
         let none = batch.a.zeros_like();
         let mut dq_da = actor::action_gradient(&self.skills, &self.critic, twins, &batch.s, &none);
         if self.config.correction > 0.0 {
-            dq_da += self.residual_gradient(collection, &batch.s, &batch.a) * f64::from(self.config.correction);
+            dq_da +=
+                self.residual_gradient(collection, &batch.s, &batch.a) * f64::from(self.config.correction);
         }
-        self.gradient = actor::gain_gradient(&dq_da, &collection.jacobians, &gains);
+        let gradient = actor::gain_gradient(&dq_da, &collection.jacobians, &gains);
         let left = 1.0 - self.round as f32 / self.config.rounds as f32;
-        self.actor.climb(&self.gradient, self.config.step * (0.1 + 0.9 * left), self.config.momentum);
+        self.actor.climb(&gradient, self.config.step * (0.1 + 0.9 * left), self.config.momentum);
         let few: Vec<usize> =
             places.iter().copied().step_by(places.len().div_ceil(EXPLORE_BATCH).max(1)).collect();
         let batch = self.replay.batch(&few);
