@@ -180,7 +180,7 @@ mod tests {
         let spread = |plant: &mut Plant, pwm| {
             let readings: Vec<Reading> = (0..500).map(|_| plant.step([pwm; 4])).collect();
             let mean = readings.iter().map(|r| r.gyro.x).sum::<f32>() / 500.0;
-            (readings.iter().map(|r| (r.gyro.x - mean).powi(2)).sum::<f32>() / 500.0).sqrt()
+            steady_common::math::sqrt(readings.iter().map(|r| (r.gyro.x - mean).powi(2)).sum::<f32>() / 500.0)
         };
         let quiet = spread(&mut plant, 0);
         assert!((0.002..0.004).contains(&quiet), "{quiet}");
