@@ -63,7 +63,7 @@ fn the_same_seeds_give_the_same_page() {
     let [a, b] = folders.each_ref().map(|f| shown(f.path()));
     assert_eq!(a, b);
     let results = a["results"].as_array().unwrap();
-    let errors: Vec<f64> = 
+    let errors: Vec<f64> =
         results.iter().map(|r| r["metrics"]["tracking_error_m"]["mean"].as_f64().unwrap()).collect();
     assert_eq!(errors, [10.0, 5.0, 3.0, 1.0]);
     // Every metric is a column, and every row has it.

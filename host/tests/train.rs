@@ -147,7 +147,8 @@ fn the_actors_gradient_agrees_with_differences() {
     let gradient = actor::gain_gradient(&dq, &flown.jacobians, &gains);
     let value = |theta: &[f32; GAIN_COUNT]| {
         let (new, old) = (gains_of(theta).to_array(), gains.to_array());
-        let product = |row: &[f32; GAIN_COUNT]| -> f32 { (0..GAIN_COUNT).map(|k| row[k] * (new[k] - old[k])).sum() };
+        let product =
+            |row: &[f32; GAIN_COUNT]| -> f32 { (0..GAIN_COUNT).map(|k| row[k] * (new[k] - old[k])).sum() };
         let offsets: Vec<f32> = flown.jacobians.iter().flat_map(|j| j.each_ref().map(product)).collect();
         let offsets = Tensor::from_slice(&offsets).view([n, 4]);
         no_grad(|| {
