@@ -14,7 +14,7 @@ use steady_radio::bootloader::Bootloader;
 use steady_radio::client::Client;
 use steady_radio::firmware::{self, Image};
 use steady_radio::link::Link;
-use steady_radio::tables::{self, MIN_BATTERY_V, Progress, Survey};
+use steady_radio::tables::{self, MIN_BATTERY_V, Phase, Survey};
 use steady_radio::{Error, Result};
 use virtual_crazyflie::chip::flash;
 use virtual_crazyflie::network::Trouble;
@@ -164,7 +164,7 @@ fn firmware_is_written_read_back_and_started() {
     let mut loader = Bootloader::enter(&mut link).unwrap();
     let cut = std::cell::Cell::new(false);
     let result = firmware::write(&mut loader, &new, &mut |step| {
-        if let Progress::Writing(page @ 100.., _) = step
+        if let Phase::Writing(page @ 100.., _) = step
             && !cut.replace(true)
         {
             eprintln!("power cut at page {page}");
@@ -352,7 +352,7 @@ fn a_page_that_does_not_hold_is_left_for_the_next() {
     let survey = survey(&mut client);
     let mut times = 0;
     let written = tables::write(&mut client, &survey, &table(9), &mut |step| {
-        if step == Progress::Writing(0, 1) && times < 2 {
+        if step == Phase::Writing(0, 1) && times < 2 {
             times += 1;
             // The bit that is already cleared, and an error the bootloader reports.
             let page = (FLASH_ADDRESS - 0x0800_0000) as usize + times * PAGE_SIZE;

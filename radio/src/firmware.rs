@@ -14,7 +14,7 @@ use steady_common::gain_table::FIRST_FLASH_PAGE;
 
 use crate::bootloader::{Bootloader, Page};
 use crate::error::{Error, Result};
-use crate::tables::Progress;
+use crate::tables::Phase;
 
 /// Address of the image's first byte.
 const START: u32 = 0x0800_4000;
@@ -193,7 +193,7 @@ fn sectors(pages: usize) -> Vec<(usize, usize)> {
 ///
 /// # Errors
 /// If the drone does not answer, or the flash does not hold what is written to it.
-pub fn write(loader: &mut Bootloader<'_>, image: &Image, observe: &mut dyn FnMut(Progress)) -> Result<()> {
+pub fn write(loader: &mut Bootloader<'_>, image: &Image, observe: &mut dyn FnMut(Phase)) -> Result<()> {
     let pages = image.pages();
     let mut sectors = sectors(pages.len());
     // The vector table last; until then its page is blank, and the drone does not start.
@@ -217,14 +217,14 @@ fn write_sector(
     pages: &[Page],
     done: usize,
     total: usize,
-    observe: &mut dyn FnMut(Progress),
+    observe: &mut dyn FnMut(Phase),
 ) -> Result<()> {
     let number = |n: usize| u16::try_from(n).unwrap_or(u16::MAX);
     let mut failure = None;
     for _ in 0..ATTEMPTS {
         let mut at = 0;
         for group in pages.chunks(usize::from(STM32_BUFFER_PAGES)) {
-            observe(Progress::Writing(done + at, total));
+            observe(Phase::Writing(done + at, total));
             loader.load(group)?;
             // An error shows again when it is read back; the sector is then written again.
             failure = loader.write(number(start + at), number(group.len())).err();
@@ -236,10 +236,10 @@ fn write_sector(
         if let Some(error) = failure.take_if(|e| !matches!(e, Error::Verification(_))) {
             return Err(error);
         }
-        observe(Progress::Verifying(done, total));
+        observe(Phase::Verifying(done, total));
         let parts = [(start * PAGE_SIZE, pages.len() * PAGE_SIZE)];
         let pages_of = |chunks: usize, of: usize| done + pages.len() * chunks / of.max(1);
-        let read = loader.read(&parts, &mut |n, of| observe(Progress::Verifying(pages_of(n, of), total)))?;
+        let read = loader.read(&parts, &mut |n, of| observe(Phase::Verifying(pages_of(n, of), total)))?;
         if read.iter().flatten().eq(pages.iter().flatten()) {
             return Ok(());
         }

@@ -27,9 +27,9 @@ pub const MIN_BATTERY_V: f32 = 3.4;
 /// Attempts to write a page.
 const ATTEMPTS: usize = 8;
 
-/// Progress of a transfer; parts done, and all parts.
+/// Phase of a transfer, with parts done and all parts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Progress {
+pub enum Phase {
     /// Reading.
     Reading(usize, usize),
     /// Restarting into the bootloader.
@@ -188,7 +188,7 @@ impl Survey {
     ///
     /// # Errors
     /// If the drone does not answer, or it is not Steady's firmware.
-    pub fn take(client: &mut Client, observe: &mut dyn FnMut(Progress)) -> Result<Self> {
+    pub fn take(client: &mut Client, observe: &mut dyn FnMut(Phase)) -> Result<Self> {
         let battery_v = client.battery_v()?;
         let flags = Some(client.flags()?);
         let active = Some(client.active_table()?);
@@ -232,7 +232,7 @@ pub fn check_state(flags: Option<Flags>, battery_v: f32, min_battery_v: f32) -> 
 ///
 /// # Errors
 /// If the drone does not answer, or it is not Steady's firmware.
-pub fn read(client: &mut Client, observe: &mut dyn FnMut(Progress)) -> Result<Area> {
+pub fn read(client: &mut Client, observe: &mut dyn FnMut(Phase)) -> Result<Area> {
     let missing = || {
         Error::Refused(
             "the drone shows no gain tables: is Steady's firmware on it? `steady flash` puts it there"
@@ -246,7 +246,7 @@ pub fn read(client: &mut Client, observe: &mut dyn FnMut(Progress)) -> Result<Ar
     Area::fetch(|parts| {
         let parts: Vec<(u32, usize)> =
             parts.iter().map(|(start, len)| (u32::try_from(*start).unwrap_or(u32::MAX), *len)).collect();
-        client.read_memory(id, &parts, &mut |done, of| observe(Progress::Reading(done, of)))
+        client.read_memory(id, &parts, &mut |done, of| observe(Phase::Reading(done, of)))
     })
 }
 
@@ -254,11 +254,11 @@ pub fn read(client: &mut Client, observe: &mut dyn FnMut(Progress)) -> Result<Ar
 ///
 /// # Errors
 /// If the drone does not answer.
-pub fn read_flash(loader: &mut Bootloader<'_>, observe: &mut dyn FnMut(Progress)) -> Result<Area> {
+pub fn read_flash(loader: &mut Bootloader<'_>, observe: &mut dyn FnMut(Phase)) -> Result<Area> {
     Area::fetch(|parts| {
         let base = usize::from(FIRST_FLASH_PAGE) * PAGE_SIZE;
         let parts: Vec<(usize, usize)> = parts.iter().map(|(start, len)| (base + start, *len)).collect();
-        loader.read(&parts, &mut |done, of| observe(Progress::Reading(done, of)))
+        loader.read(&parts, &mut |done, of| observe(Phase::Reading(done, of)))
     })
 }
 
@@ -289,7 +289,7 @@ pub fn write(
     client: &mut Client,
     survey: &Survey,
     table: &GainTable,
-    observe: &mut dyn FnMut(Progress),
+    observe: &mut dyn FnMut(Phase),
 ) -> Result<Written> {
     let mut area = survey.area.clone();
     let scan = area.scan();
@@ -300,10 +300,10 @@ pub fn write(
     let before = scan.newest.map_or(0, |(_, t)| t.sequence);
     let (started, traffic) = (client.now(), client.traffic());
 
-    observe(Progress::Entering);
+    observe(Phase::Entering);
     let mut loader = Bootloader::enter(client.link()).map_err(|error| stranded(error, before))?;
     let outcome = program(&mut loader, &mut area, &page, observe);
-    observe(Progress::Leaving);
+    observe(Phase::Leaving);
     let back = loader.leave();
     client.forget();
     let (index, erased, bad_pages) = match (outcome, back) {
@@ -330,7 +330,7 @@ pub fn write(
         }
         (Err(error), Err(_)) => return Err(stranded(error, before)),
     };
-    observe(Progress::Asking);
+    observe(Phase::Asking);
     let active = client.active_table()?;
     if active.sequence != table.sequence {
         return Err(Error::Verification(format!(
@@ -372,18 +372,18 @@ fn program(
     loader: &mut Bootloader<'_>,
     area: &mut Area,
     page: &Page,
-    observe: &mut dyn FnMut(Progress),
+    observe: &mut dyn FnMut(Phase),
 ) -> Result<(usize, bool, usize)> {
     let mut failure = None;
     for bad_pages in 0..ATTEMPTS {
         let next = area.scan().next;
         let flash_page = FIRST_FLASH_PAGE + u16::try_from(next.index).unwrap_or(u16::MAX);
         debug_assert_eq!(next.erases, SECTOR_FIRST_PAGES.contains(&flash_page));
-        observe(Progress::Writing(0, 1));
+        observe(Phase::Writing(0, 1));
         // Every time: a bootloader that restarted in between has lost its buffer.
         loader.load(&[*page])?;
         let written = loader.write(flash_page, 1);
-        observe(Progress::Verifying(0, 1));
+        observe(Phase::Verifying(0, 1));
         let now = loader.read_page(flash_page)?;
         if now == *page {
             return Ok((next.index, next.erases, bad_pages));

@@ -8,7 +8,7 @@ use anyhow::{Result, bail};
 use clap::Args;
 use indicatif::{ProgressBar, ProgressStyle};
 use steady_radio::client::Client;
-use steady_radio::tables::Progress;
+use steady_radio::tables::Phase;
 use steady_radio::toc::Cache;
 use steady_radio::{Uri, link};
 
@@ -82,14 +82,14 @@ impl Progress {
         Self { bar, last: "" }
     }
 
-    pub(super) fn step(&mut self, step: Progress) {
+    pub(super) fn step(&mut self, step: Phase) {
         let (text, done, of) = match step {
-            Progress::Reading(done, of) => ("reading the tables", done, of),
-            Progress::Entering => ("restarting into bootloader", 0, 1),
-            Progress::Writing(done, of) => ("writing", done, of),
-            Progress::Verifying(done, of) => ("reading back", done, of),
-            Progress::Leaving => ("restarting into firmware", 0, 1),
-            Progress::Asking => ("asking what it flies", 0, 1),
+            Phase::Reading(done, of) => ("reading the tables", done, of),
+            Phase::Entering => ("restarting into bootloader", 0, 1),
+            Phase::Writing(done, of) => ("writing", done, of),
+            Phase::Verifying(done, of) => ("reading back", done, of),
+            Phase::Leaving => ("restarting into firmware", 0, 1),
+            Phase::Asking => ("asking what it flies", 0, 1),
         };
         self.bar.set_length(of as u64);
         self.bar.set_position(done as u64);

@@ -8,7 +8,7 @@ use serde_json::json;
 use steady_radio::bootloader::Bootloader;
 use steady_radio::client::Client;
 use steady_radio::firmware::{self, Image};
-use steady_radio::tables::{self, MIN_BATTERY_V, Progress};
+use steady_radio::tables::{self, MIN_BATTERY_V, Phase};
 use steady_radio::{Error, printable};
 
 use super::drone::{Address, Consent, Progress};
@@ -107,17 +107,12 @@ impl Cmd {
         Ok(tables::check_state(flags, battery_v, self.min_battery)?)
     }
 
-    fn write(
-        &self,
-        client: &mut Client,
-        image: &Image,
-        observe: &mut dyn FnMut(Progress),
-    ) -> Result<(), Error> {
-        observe(Progress::Entering);
+    fn write(&self, client: &mut Client, image: &Image, observe: &mut dyn FnMut(Phase)) -> Result<(), Error> {
+        observe(Phase::Entering);
         let mut loader =
             if self.cold { Bootloader::cold(client.link()) } else { Bootloader::enter(client.link()) }?;
         let outcome = firmware::write(&mut loader, image, observe);
-        observe(Progress::Leaving);
+        observe(Phase::Leaving);
         let back = loader.leave();
         let again = format!(
             "Run the same command again: it finds the drone in its bootloader. If it does not, hold the drone's button \
