@@ -98,9 +98,7 @@ fn transitions_hold_one_draw_of_noise_each() {
     let mut other = Gains::nominal();
     other.position.p.z *= 2.0;
     let others = Windowing::of(&trainer.task).transitions(&flights, &other);
-    assert!(
-        others.iter().zip(&transitions).any(|(a, b)| (a.offset[0] - b.offset[0]).abs() > 1e-3)
-    );
+    assert!(others.iter().zip(&transitions).any(|(a, b)| (a.offset[0] - b.offset[0]).abs() > 1e-3));
 }
 
 #[test]
@@ -126,7 +124,8 @@ fn new_skills_and_gains_move_and_the_simulators_stay() {
     let before = frozen(&trainer);
     let mut adapter = Adapter::new(config, &trainer, theta, 1);
     let new = adapter.new.as_ref().unwrap();
-    let nets = |new: &Discovery| [&new.phi.trainable, &new.linear, &new.mu.trainable].map(|n| n.flat().copy());
+    let nets =
+        |new: &Discovery| [&new.phi.trainable, &new.linear, &new.mu.trainable].map(|n| n.flat().copy());
     let untrained = nets(new);
     for seed in 1..=2 {
         adapter.add(0, flights(Task::TakeoffLand, seed));
@@ -190,7 +189,8 @@ fn flights_in_a_world_with_a_gap_lead_to_better_gains() {
     let judged = |theta: &[f32; 24]| -> f64 {
         let reward = |seed: u64| {
             let table = GainTable { gains: gains_of(theta), ..table(1) };
-            let plan = Plan { table, seed: 700 + seed, until: Until::TaskEnd, ..Plan::new(Task::TakeoffLand) };
+            let plan =
+                Plan { table, seed: 700 + seed, until: Until::TaskEnd, ..Plan::new(Task::TakeoffLand) };
             steady_native::fly(&world, &plan, |_| {}).metrics.unwrap().cumulative_reward
         };
         (0..4).map(reward).sum::<f64>() / 4.0

@@ -146,6 +146,7 @@ impl<'a> Adapter<'a> {
 
 /// Standard deviations of the actions relative to the law's.
 fn noise_std(batch: &TransitionBatch) -> [f32; 4] {
-    let square = |k: usize| batch.iter().map(|t| t.offset[k].powi(2)).sum::<f32>() / batch.len().max(1) as f32;
+    let square =
+        |k: usize| batch.iter().map(|t| t.offset[k].powi(2)).sum::<f32>() / batch.len().max(1) as f32;
     std::array::from_fn(|k| square(k).sqrt().clamp(MIN_STD, Exploration::LIMIT))
 }

@@ -77,7 +77,9 @@ impl Config {
         // `still` is the name that `l2_penalty` had in older loops.
         let changes: Vec<String> = changes
             .iter()
-            .map(|c| c.strip_prefix("still=").map_or_else(|| c.clone(), |value| format!("l2_penalty={value}")))
+            .map(|c| {
+                c.strip_prefix("still=").map_or_else(|| c.clone(), |value| format!("l2_penalty={value}"))
+            })
             .collect();
         let config: Self = changed(table, &changes)?.try_into()?;
         anyhow::ensure!(config.updates > 0 && config.batch > 0, "`updates` and `batch` must be at least 1");

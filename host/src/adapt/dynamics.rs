@@ -19,8 +19,7 @@ pub const STATE_LEN: usize = 25;
 /// Position, attitude, velocity and rates: the first values of a state.
 pub const BODY_LEN: usize = 12;
 /// Where these stand in the observation.
-const STATE: [std::ops::Range<usize>; 2] =
-    [layout::POSITION, layout::EULER.start..layout::INTEGRAL_RATE.end];
+const STATE: [std::ops::Range<usize>; 2] = [layout::POSITION, layout::EULER.start..layout::INTEGRAL_RATE.end];
 /// The path at s and at s′, products of the first in pairs, and 1.
 pub const PATH_COLUMNS: i64 = (2 * PATH_LEN + PATH_LEN * (PATH_LEN + 1) / 2 + 1) as i64;
 
@@ -107,7 +106,8 @@ impl Regression {
         no_grad(|| {
             let s = rows(t.iter().map(|t| t.from));
             let a = rows(t.iter().map(|t| t.offset));
-            let path = Tensor::from_slice(&t.iter().flat_map(|t| path_columns(&t.path)).collect::<Vec<f32>>());
+            let path =
+                Tensor::from_slice(&t.iter().flat_map(|t| path_columns(&t.path)).collect::<Vec<f32>>());
             let x = Tensor::cat(&[features.of_state(&s), a, path.view([-1, PATH_COLUMNS])], 1);
             let x = x.to_kind(Kind::Double);
             let y: Vec<f64> = t

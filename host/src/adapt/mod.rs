@@ -140,11 +140,8 @@ fn iterations(logs: &[PathBuf], trainer: &Trainer) -> Result<Vec<(GainTable, Vec
     iterations.retain(|(_, flights)| !flights.is_empty());
     if iterations.is_empty() {
         // Not this firmware's logs: the run's gains are the ones to begin with.
-        let table = GainTable {
-            vehicle: trainer.task.vehicle,
-            gains: trainer.best_gains(),
-            ..GainTable::built_in()
-        };
+        let table =
+            GainTable { vehicle: trainer.task.vehicle, gains: trainer.best_gains(), ..GainTable::built_in() };
         let flights = official::flights(logs, &table.gains, &table.vehicle, MIN_FLIGHT_S)?;
         if !flights.is_empty() {
             iterations.push((table, flights));

@@ -87,8 +87,15 @@ fn pieces(rows: &[(f64, [f32; 16])], gains: &Gains, vehicle: &Vehicle, min_s: f3
         let (state, reference, applied) =
             (state(row), Reference::hover(HOVER_M), Action::from_motors(motors));
         let last = before.map_or(applied, |(_, action)| action);
-        let step =
-            |memory| ControlStep { state, reference, memory, last, applied, dt_s, reference_rates: Vec3::ZERO };
+        let step = |memory| ControlStep {
+            state,
+            reference,
+            memory,
+            last,
+            applied,
+            dt_s,
+            reference_rates: Vec3::ZERO,
+        };
         let flies = motors[0] > 0.0 && step(Memory::default()).is_plausible();
         let follows = before.is_some_and(|(t, _)| (0.0..GAP * usual).contains(&(time_s - t)));
         if !flies || !follows {

@@ -6,8 +6,8 @@
 //! δ. The exploration noise is subtracted: a rollout is a flight without it.
 
 use steady_common::Gains;
-use steady_common::gains::GAIN_COUNT;
 use steady_common::dual::Dual;
+use steady_common::gains::GAIN_COUNT;
 use steady_common::observation::{REWARD_CONSTANT, RewardInputs, RewardWeights, layout};
 use tch::{Kind, Tensor, no_grad};
 
@@ -120,7 +120,12 @@ impl Rollout {
     }
 
     /// How far the rollout's states are from the flight's.
-    fn deviations(&self, dynamics: &Linear, closed: &[State; STATE_LEN], delta: &Delta) -> Option<Vec<State>> {
+    fn deviations(
+        &self,
+        dynamics: &Linear,
+        closed: &[State; STATE_LEN],
+        delta: &Delta,
+    ) -> Option<Vec<State>> {
         let mut deviation = [0.0; STATE_LEN];
         let mut all = Vec::with_capacity(self.moments.len());
         for moment in &self.moments {

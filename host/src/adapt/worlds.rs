@@ -106,7 +106,8 @@ impl ConsistentWorlds {
         let distance = |s: &[f64; SIGNATURE_LEN]| -> f64 {
             s.iter().zip(&logged).zip(&spread).map(|((a, b), k)| ((a - b) / k).powi(2)).sum()
         };
-        let mut near: Vec<_> = drawn.into_iter().map(|(seed, world, s)| (distance(&s), seed, world)).collect();
+        let mut near: Vec<_> =
+            drawn.into_iter().map(|(seed, world, s)| (distance(&s), seed, world)).collect();
         near.sort_by(|a, b| a.0.total_cmp(&b.0));
         let worlds = near.into_iter().take(KEPT).map(|(_, seed, world)| (seed, world)).collect();
         Ok(Self { worlds, references, present: *present, threads })
@@ -118,13 +119,13 @@ impl ConsistentWorlds {
     /// If a flight panics.
     pub fn accept(&self, before: &Theta, proposed: &Theta) -> Result<Accepted> {
         let old = self.fly(&self.present)?;
-        let at = |part: f32| -> Theta { std::array::from_fn(|i| before[i] + part * (proposed[i] - before[i])) };
-        let (part, refused, check) = TrustRegion::backtrack(|part| {
-            match self.compare(&old, &gains_of(&at(part))) {
+        let at =
+            |part: f32| -> Theta { std::array::from_fn(|i| before[i] + part * (proposed[i] - before[i])) };
+        let (part, refused, check) =
+            TrustRegion::backtrack(|part| match self.compare(&old, &gains_of(&at(part))) {
                 Ok(check) => (check.refused.clone(), Ok(check)),
                 Err(error) => (None, Err(error)),
-            }
-        });
+            });
         let check = WorldCheck { refused, ..check? };
         Ok(Accepted { theta: if part > 0.0 { at(part) } else { *before }, part, check })
     }
@@ -143,7 +144,8 @@ impl ConsistentWorlds {
             flights.iter().map(|f| f.reward).sum::<f64>() / flights.len().max(1) as f64
         };
         let worlds: Vec<u64> = self.worlds.iter().map(|(seed, _)| *seed).collect();
-        let pairs: Vec<_> = worlds.iter().zip(old).zip(&new).map(|((w, old), new)| (*w, *old, *new)).collect();
+        let pairs: Vec<_> =
+            worlds.iter().zip(old).zip(&new).map(|((w, old), new)| (*w, *old, *new)).collect();
         Ok(WorldCheck { refused: refusal(&pairs), present_reward: mean(old), new_reward: mean(&new), worlds })
     }
 

@@ -154,7 +154,9 @@ impl Comparison {
         let s = &self.settings;
         let intervals = if self.seeds > 1 { "; ± is a 95 % interval over seeds" } else { "" };
         let head = ["controller".to_owned()];
-        let mut table = Table::new(head.into_iter().chain(MetricSummary::headings()).chain(["flights it took".to_owned()]));
+        let mut table = Table::new(
+            head.into_iter().chain(MetricSummary::headings()).chain(["flights it took".to_owned()]),
+        );
         for r in self.rows() {
             let [explored, judged] = r.learning_flights;
             let used = format!("{explored} exploring, {judged} judging");
@@ -237,7 +239,8 @@ pub fn compare(
         this.run().map(|_| ())
     })?;
     let kept = Mutex::new(comparison.clone());
-    let judged: Vec<(u64, ControllerKind)> = seeds.iter().flat_map(|s| CONTROLLERS.map(|c| (*s, c))).collect();
+    let judged: Vec<(u64, ControllerKind)> =
+        seeds.iter().flat_map(|s| CONTROLLERS.map(|c| (*s, c))).collect();
     jobs::map(threads, &judged, |(seed, controller)| {
         if comparison.of(*seed, *controller).is_some() {
             return Ok(());
@@ -303,4 +306,3 @@ pub fn judged_flight(folder: &Path, seed: u64, controller: ControllerKind, numbe
 fn save(folder: &Path, comparison: &Comparison) -> Result<()> {
     files::write(&folder.join(NAME), &serde_json::to_vec_pretty(comparison)?)
 }
-

@@ -10,8 +10,8 @@ use super::outcome::{MetricSummary, Outcome};
 use super::settings::Settings;
 use super::trust::{Decision, TrustRegion, decide};
 use crate::files;
-use crate::out::Table;
 use crate::fly::find_image;
+use crate::out::Table;
 use crate::provenance::{COMMIT, VERSION};
 
 /// Name of the file.
@@ -193,7 +193,8 @@ impl Journal {
     #[must_use]
     pub fn table(&self) -> String {
         let head = ["iteration".to_owned()];
-        let mut table = Table::new(head.into_iter().chain(MetricSummary::headings()).chain(["decision".to_owned()]));
+        let mut table =
+            Table::new(head.into_iter().chain(MetricSummary::headings()).chain(["decision".to_owned()]));
         for (iteration, decision) in self.iterations.iter().filter_map(|i| Some((i, i.decision.as_ref()?))) {
             let text = match (iteration.made, decision.is_kept) {
                 (Some(Made::Unchanged), _) => decision.reason.clone(),
@@ -207,7 +208,10 @@ impl Journal {
         let [explored, judged] = self.flight_counts();
         text += &format!("\n{explored} exploring and {judged} judging flights");
         match &self.end {
-            Some(end) => text += &format!("; ended: {}; the drone flies the table of iteration {}\n", end.reason, end.best),
+            Some(end) => {
+                text +=
+                    &format!("; ended: {}; the drone flies the table of iteration {}\n", end.reason, end.best)
+            }
             None => text.push('\n'),
         }
         text
@@ -247,11 +251,17 @@ impl Journal {
                 now.flashed.is_none() && now.judged.is_none() && now.restored.is_none(),
                 "there is no table to flash or judge"
             );
-            ensure!(now.decision == Some(Decision::unchanged()), "its decision does not follow from its flights");
+            ensure!(
+                now.decision == Some(Decision::unchanged()),
+                "its decision does not follow from its flights"
+            );
         } else {
             let Some(flights) = &now.judged else {
                 ensure!(now.decision.is_none(), "it has a decision without flights");
-                ensure!(now.restored.is_none() && now.explored.is_none(), "it was flown before it was judged");
+                ensure!(
+                    now.restored.is_none() && now.explored.is_none(),
+                    "it was flown before it was judged"
+                );
                 ensure!(now.flashed.is_none() || now.made.is_some(), "it was flashed before it was made");
                 ensure!(is_last, "it is unfinished, and others come after it");
                 return Ok(());
@@ -260,7 +270,10 @@ impl Journal {
             check_flights(flights, self.settings.judging_seeds())?;
             let best = best_of(&self.iterations[..index]);
             let decision = decide(best.map(|(_, flights)| flights), flights);
-            ensure!(now.decision.as_ref() == Some(&decision), "its decision does not follow from its flights");
+            ensure!(
+                now.decision.as_ref() == Some(&decision),
+                "its decision does not follow from its flights"
+            );
             ensure!(now.restored.is_none() || !decision.is_kept, "a table that was kept needs no restoring");
             ensure!(
                 now.explored.is_none() || decision.is_kept || now.restored.is_some(),

@@ -92,7 +92,12 @@ fn outcome(flight: &FlightRequest, flown: &Flown) -> Outcome {
     Outcome {
         flight: flight.number,
         seed: flight.seed,
-        trouble: trouble(flown.guard_tripped, flown.failure.as_deref(), flown.is_landed, flown.metrics.is_some()),
+        trouble: trouble(
+            flown.guard_tripped,
+            flown.failure.as_deref(),
+            flown.is_landed,
+            flown.metrics.is_some(),
+        ),
         metrics: flown.metrics,
         steps: flown.records.iter().filter(|r| r.flags.has(law)).count() as u64,
         lost: 0,
@@ -102,7 +107,12 @@ fn outcome(flight: &FlightRequest, flown: &Flown) -> Outcome {
 }
 
 /// Why a flight did not end as it should.
-pub(super) fn trouble(guard_tripped: bool, failure: Option<&str>, landed: bool, measured: bool) -> Option<String> {
+pub(super) fn trouble(
+    guard_tripped: bool,
+    failure: Option<&str>,
+    landed: bool,
+    measured: bool,
+) -> Option<String> {
     if guard_tripped {
         Some("the gain guard took the table out of flight and landed".to_owned())
     } else if let Some(why) = failure {

@@ -78,7 +78,8 @@ impl MetricSummary {
             metrics: METRICS
                 .iter()
                 .filter_map(|metric| {
-                    let samples: Vec<f64> = seeds.iter().filter_map(|flights| mean(flights, metric)).collect();
+                    let samples: Vec<f64> =
+                        seeds.iter().filter_map(|flights| mean(flights, metric)).collect();
                     let measured = samples.iter().any(|v| *v != 0.0);
                     measured.then(|| (metric.id, Estimate::of(&samples)))
                 })

@@ -14,12 +14,12 @@ use anyhow::{Context, Result, bail, ensure};
 use serde_json::json;
 use steady_common::GainTable;
 use steady_common::transition::{Flags, Transition};
-use steady_sim::FlightMetrics;
-use steady_sim::metrics::Accumulator;
 use steady_radio::client::{Client, parse};
 use steady_radio::tables::{MIN_BATTERY_V, Survey};
 use steady_radio::toc::Cache;
 use steady_radio::{Uri, link};
+use steady_sim::FlightMetrics;
+use steady_sim::metrics::Accumulator;
 
 use super::drone::{Drone, Flashed, FlightRequest, Track, read_table, write_table};
 use super::outcome::Outcome;

@@ -86,7 +86,10 @@ pub fn refusal(flights: &[(u64, WorldFlight, WorldFlight)]) -> Option<String> {
     let crashes: Vec<u64> =
         flights.iter().filter(|(_, old, new)| new.failed && !old.failed).map(|(world, ..)| *world).collect();
     if let Some(world) = crashes.first() {
-        return Some(format!("it crashes in {} of {n} worlds like the data, such as sample-{world}", crashes.len()));
+        return Some(format!(
+            "it crashes in {} of {n} worlds like the data, such as sample-{world}",
+            crashes.len()
+        ));
     }
     let is_worse = |old: &WorldFlight, new: &WorldFlight| {
         // A NaN compares false: not better is worse.
@@ -244,7 +247,11 @@ mod tests {
         assert_eq!(refusal(&[(1, old, flight(-106.0, false)), (2, old, old)]), None, "one of two");
         assert!(refusal(&[(1, old, flight(-106.0, false)); 2]).unwrap().contains("2 of 2"));
         assert!(refusal(&[(7, old, flight(-1.0, true)), (2, old, old)]).unwrap().contains("sample-7"));
-        assert_eq!(refusal(&[(7, flight(-1e3, true), flight(-1e3, true))]), None, "the present one crashes too");
+        assert_eq!(
+            refusal(&[(7, flight(-1e3, true), flight(-1e3, true))]),
+            None,
+            "the present one crashes too"
+        );
         assert!(refusal(&[(1, old, flight(f64::NAN, false))]).is_some());
     }
 }

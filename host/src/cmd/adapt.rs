@@ -168,7 +168,9 @@ fn show(report: &AdaptReport, out: &Path) {
         ),
     }
     let Improvement { present, predicted, std } = report.improvement;
-    println!("reward of a flight: {present:.0} now; predicted reward change {predicted:+.0} ± {std:.0} by the whole step");
+    println!(
+        "reward of a flight: {present:.0} now; predicted reward change {predicted:+.0} ± {std:.0} by the whole step"
+    );
     println!("{:<14} {:>10} {:>10} {:>8}  gradient", "gain", "from", "to", "change");
     for c in report.gains.iter().take(8) {
         let change = 100.0 * (c.to / c.from - 1.0);

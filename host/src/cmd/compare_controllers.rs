@@ -80,10 +80,17 @@ impl Cmd {
                 let mut traces = Vec::new();
                 for (controller, name) in CONTROLLERS {
                     let flights = jobs::map(self.jobs, &seeds, |seed| {
-                        let plan = Plan { table, controller, seed: u64::from(*seed), until: Until::TaskEnd, ..Plan::new(*task) };
+                        let plan = Plan {
+                            table,
+                            controller,
+                            seed: u64::from(*seed),
+                            until: Until::TaskEnd,
+                            ..Plan::new(*task)
+                        };
                         Ok(fly(&params, &plan, *seed))
                     })?;
-                    let (outcomes, mut samples): (Vec<Outcome>, Vec<Vec<Sample>>) = flights.into_iter().unzip();
+                    let (outcomes, mut samples): (Vec<Outcome>, Vec<Vec<Sample>>) =
+                        flights.into_iter().unzip();
                     rows.push(Row {
                         world: world.name.clone(),
                         task: *task,

@@ -140,7 +140,12 @@ impl Cmd {
     fn settings(&self) -> Result<SuiteSettings> {
         let mut s = SuiteSettings::of(self.suite);
         let p = &mut s.protocol;
-        fn set<T: Copy + PartialOrd + From<u8>>(place: &mut T, value: Option<T>, max: T, name: &str) -> Result<()>
+        fn set<T: Copy + PartialOrd + From<u8>>(
+            place: &mut T,
+            value: Option<T>,
+            max: T,
+            name: &str,
+        ) -> Result<()>
         where
             T: std::fmt::Display,
         {
@@ -157,7 +162,10 @@ impl Cmd {
         set(&mut p.oracle_generations, self.oracle_generations, 10_000, "oracle-generations")?;
         p.preset = self.preset.clone().unwrap_or_else(|| p.preset.clone());
         p.noise = self.noise.map_or(p.noise, |noise| noise.0);
-        ensure!(p.noise.iter().all(|std| *std > 0.0), "--noise must be above 0: without it nothing is explored");
+        ensure!(
+            p.noise.iter().all(|std| *std > 0.0),
+            "--noise must be above 0: without it nothing is explored"
+        );
         p.hold = self.hold.unwrap_or(p.hold);
         p.adapt.clone_from(&self.changes);
         if !self.world.is_empty() {

@@ -473,14 +473,7 @@ fn write<T: Serialize>(path: &Path, value: &T) -> Result<()> {
 
 impl fmt::Display for Key {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(
-            f,
-            "{} on {} in {}, seed {}",
-            self.controller.title(),
-            self.task,
-            self.world,
-            self.seed
-        )?;
+        write!(f, "{} on {} in {}, seed {}", self.controller.title(), self.task, self.world, self.seed)?;
         if self.variation.is_empty() { Ok(()) } else { write!(f, ", {}", self.variation) }
     }
 }

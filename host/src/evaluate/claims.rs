@@ -258,7 +258,10 @@ mod tests {
         for cell in cells.iter_mut().filter(|c| c.key.controller == Steady && c.key.seed == 2) {
             set_error(cell, 0.09);
         }
-        assert_eq!(status(&claims(&results(cells.clone())), "error below Simulator"), ClaimStatus::MetOnAverage);
+        assert_eq!(
+            status(&claims(&results(cells.clone())), "error below Simulator"),
+            ClaimStatus::MetOnAverage
+        );
         cells.retain(|c| c.key.seed == 1);
         assert_eq!(status(&claims(&results(cells)), "error below Simulator"), ClaimStatus::MetOnAverage);
     }

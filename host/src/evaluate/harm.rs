@@ -30,7 +30,8 @@ pub struct HarmCheck {
 /// All worlds and tasks in which both flew.
 #[must_use]
 pub fn compare(results: &Results) -> Vec<HarmCheck> {
-    let steady = results.groups().filter(|g| g.controller == ControllerKind::Steady && g.variation.is_empty());
+    let steady =
+        results.groups().filter(|g| g.controller == ControllerKind::Steady && g.variation.is_empty());
     steady.filter_map(|group| in_world(results, group)).collect()
 }
 

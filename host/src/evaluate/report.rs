@@ -127,7 +127,8 @@ impl Report {
     }
 
     fn write_claims(&self, text: &mut String) -> std::fmt::Result {
-        let count = |wanted: fn(&ClaimStatus) -> bool| self.claims.iter().filter(|c| wanted(&c.status)).count();
+        let count =
+            |wanted: fn(&ClaimStatus) -> bool| self.claims.iter().filter(|c| wanted(&c.status)).count();
         writeln!(
             text,
             "\n## Claims\n\n{} met, {} met on average only, {} missed, {} not measured.\n",
@@ -145,8 +146,7 @@ impl Report {
                 Bound::MoreThan(bound) => format!("> {bound} {unit}"),
                 Bound::AtMost(bound) => format!("≤ {bound} {unit}"),
             };
-            let measured =
-                claim.measured.map_or_else(|| "–".to_owned(), |m| format!("{m:.digits$} {unit}"));
+            let measured = claim.measured.map_or_else(|| "–".to_owned(), |m| format!("{m:.digits$} {unit}"));
             let status = match &claim.status {
                 ClaimStatus::Met => "met",
                 ClaimStatus::MetOnAverage => "met on average; the interval does not prove it",
@@ -173,7 +173,15 @@ impl Report {
                 n => format!("**In {n} of {} worlds and tasks STEADY does harm.**", self.harm.len()),
             },
         )?;
-        let headings = ["world", "task", &TRACKING_ERROR.heading(), &REWARD.heading(), "new failures", "saved", "status"];
+        let headings = [
+            "world",
+            "task",
+            &TRACKING_ERROR.heading(),
+            &REWARD.heading(),
+            "new failures",
+            "saved",
+            "status",
+        ];
         let mut table = Table::new(headings);
         for c in &self.harm {
             table.row([

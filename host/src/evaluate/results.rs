@@ -83,7 +83,8 @@ impl LearnedLoop {
         let last_adaptation = adapted
             .map(|i| {
                 let path = ClosedLoop::adapt_folder(folder, i.number).join(ADAPT_REPORT);
-                let text = std::fs::read(&path).with_context(|| format!("{}: cannot be read", path.display()))?;
+                let text =
+                    std::fs::read(&path).with_context(|| format!("{}: cannot be read", path.display()))?;
                 serde_json::from_slice(&text)
                     .with_context(|| format!("{}: not a report of `steady adapt`", path.display()))
             })
@@ -203,11 +204,11 @@ pub(crate) mod tests {
     #[test]
     fn means_are_over_seeds_of_means_over_flights() {
         let eight = Task::FigureEight;
-        let cells =
-            (1..=3).map(|seed| cell(eight, ControllerKind::Steady, seed, 0.01 * seed as f64, -1000.0)).collect();
+        let cells = (1..=3)
+            .map(|seed| cell(eight, ControllerKind::Steady, seed, 0.01 * seed as f64, -1000.0))
+            .collect();
         let results = results(cells);
-        let group =
-            Group { world: "paper", task: eight, controller: ControllerKind::Steady, variation: "" };
+        let group = Group { world: "paper", task: eight, controller: ControllerKind::Steady, variation: "" };
         let row = results.rows().into_iter().find(|r| r.summary.flights > 0).unwrap();
         let found = row.summary.get(&TRACKING_ERROR).unwrap();
         assert!((found.mean - 0.02).abs() < 1e-6, "{found:?}");

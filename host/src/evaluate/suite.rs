@@ -6,8 +6,8 @@ use serde::{Deserialize, Serialize};
 use steady_sim::Task;
 
 use crate::adapt::config::Config;
-use crate::closed_loop::settings::{HOLD, NOISE, Settings};
 use crate::closed_loop::ControllerKind;
+use crate::closed_loop::settings::{HOLD, NOISE, Settings};
 
 /// First sampler seed of the worlds in which STEADY must do no harm; the adaptation's own check uses lower ones.
 const HARM_FIRST_WORLD: u64 = 2000;

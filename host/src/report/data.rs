@@ -245,13 +245,18 @@ fn of_loop(folder: &Path, journal: &Journal) -> Result<Data> {
         let decision = iteration.decision.as_ref();
         let kept = if decision.is_some_and(|d| d.is_kept) { "kept" } else { "rolled back" };
         if is_shown(number) {
-            data.traces.push(Trace::load(&ClosedLoop::judging_folder(folder, number).join(flight_name(1)), &name, &key)?);
+            data.traces.push(Trace::load(
+                &ClosedLoop::judging_folder(folder, number).join(flight_name(1)),
+                &name,
+                &key,
+            )?);
             data.tables.push(NamedTable::new(&name, &key, number, &ClosedLoop::table(folder, number)?));
         }
         let note = format!("{kept}: {}", decision.map_or("", |d| &d.reason));
         data.results.push(Standing::new(&name, &key, &MetricSummary::of_flights(flights), note));
     }
-    let method = if journal.settings.transfer_only { ControllerKind::Transfer } else { ControllerKind::Steady };
+    let method =
+        if journal.settings.transfer_only { ControllerKind::Transfer } else { ControllerKind::Steady };
     data.curves.push(curve(journal, method.title().to_owned(), method.name()));
     data.adaptations = adaptations_of(folder, journal, method.title())?;
     Ok(data)
