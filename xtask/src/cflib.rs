@@ -24,7 +24,7 @@ const REQUIREMENT: &str = "cflib>=0.1.32";
 pub(crate) struct Cmd {}
 
 /// A process that ends with us.
-struct Server(Child);
+pub(crate) struct Server(Child);
 
 impl Drop for Server {
     fn drop(&mut self) {
@@ -52,7 +52,7 @@ impl Cmd {
 }
 
 /// Starts a virtual drone; gives its address.
-fn serve(elf: &Path, folder: &Path) -> Result<(Server, String)> {
+pub(crate) fn serve(elf: &Path, folder: &Path) -> Result<(Server, String)> {
     let mut serve = sh::command(sh::target().join("debug/virtual-crazyflie"));
     // Any free port; ends by itself after ten minutes of flight, whatever happens to us.
     serve.args(["serve", "--quiet", "--udp", "127.0.0.1:0", "--seconds", "600", "--elf"]).arg(elf);

@@ -9,6 +9,7 @@ mod calls;
 mod cflib;
 mod compiler;
 mod demo;
+mod examples;
 mod firmware;
 mod fuzz;
 mod libtorch;
@@ -43,6 +44,7 @@ enum Verb {
     Firmware(firmware::Cmd),
     Size(size::Cmd),
     Cflib(cflib::Cmd),
+    Examples(examples::Cmd),
     Fuzz(fuzz::Cmd),
     TestSlurm(test_slurm::Cmd),
 }
@@ -56,6 +58,7 @@ fn main() -> ExitCode {
         Verb::Firmware(cmd) => cmd.run(),
         Verb::Size(cmd) => cmd.run(),
         Verb::Cflib(cmd) => cmd.run(),
+        Verb::Examples(cmd) => cmd.run(),
         Verb::Fuzz(cmd) => cmd.run(),
         Verb::TestSlurm(cmd) => cmd.run(),
     };

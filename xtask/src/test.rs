@@ -87,6 +87,8 @@ fn stages(root: &Path) -> Vec<Stage> {
     if has_firmware {
         // The official client flies the image; after the tests, which build the virtual Crazyflie.
         stages.push(Stage::new("cflib", "run --quiet --locked --package xtask -- cflib"));
+        // The library's examples run, the one that talks to a drone with the virtual Crazyflie.
+        stages.push(Stage::new("examples", "run --quiet --locked --package xtask -- examples"));
         // Budgets of flash, RAM and stack, and no panic in the flight task.
         stages.push(Stage::new("size", "run --quiet --locked --package xtask -- size"));
     }
