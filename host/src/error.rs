@@ -6,6 +6,8 @@ use steady_sim::suggest;
 use steady_sim::world::WorldError;
 use thiserror::Error;
 
+use crate::log::LogError;
+
 /// A name or value that does not exist or does not fit: exit status 2.
 #[derive(Debug, Error)]
 #[error("{0}")]
@@ -23,12 +25,14 @@ pub(crate) fn unknown(kind: &str, name: &str, names: &[&str]) -> anyhow::Error {
 
 /// The exit status: 2 for wrong names and paths, 3 and 4 for drones, 1 for the rest.
 pub(crate) fn exit_status(error: &anyhow::Error) -> u8 {
+    let is_missing = |error: &std::io::Error| error.kind() == ErrorKind::NotFound;
     for cause in error.chain() {
         if let Some(error) = cause.downcast_ref::<steady_radio::Error>() {
             return error.exit_code();
         }
         let is_usage = cause.is::<UsageError>()
-            || cause.downcast_ref::<std::io::Error>().is_some_and(|e| e.kind() == ErrorKind::NotFound)
+            || cause.downcast_ref().is_some_and(is_missing)
+            || matches!(cause.downcast_ref(), Some(LogError::Read { error, .. }) if is_missing(error))
             || matches!(
                 cause.downcast_ref(),
                 Some(WorldError::UnknownName { .. } | WorldError::UnknownKey { .. })

@@ -59,13 +59,6 @@ impl fmt::Display for Estimate {
     }
 }
 
-/// A mean and the half-width of its 95 % interval; 0 for a single value.
-#[must_use]
-pub fn mean_95(values: &[f64]) -> (f64, f64) {
-    let Estimate { mean, half_width } = Estimate::of(values);
-    if values.is_empty() { (0.0, 0.0) } else { (mean, half_width.unwrap_or(0.0)) }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use anyhow::{Context, Result, ensure};
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::closed_loop::real_drone::ESTIMATE;
@@ -75,55 +75,26 @@ impl Trace {
 
     fn read(&mut self, path: &Path) -> Result<()> {
         let text = read(path)?;
-        let mut reader = csv::Reader::from_reader(text.as_bytes());
-        let names = reader.headers()?.clone();
-        let column = |name: &str| {
-            names.iter().position(|n| n == name).with_context(|| format!("it has no column `{name}`"))
-        };
-        let columns = |names: [&str; 3]| -> Result<[usize; 3]> {
-            Ok([column(names[0])?, column(names[1])?, column(names[2])?])
-        };
-        let (time, battery) = (column("time_us")?, column("battery_v")?);
-        let position = columns(["x", "y", "z"])?;
-        let attitude = columns(["roll", "pitch", "yaw"])?;
-        let reference = columns(["ref_x", "ref_y", "ref_z"])?;
-        let motors = [column("m1")?, column("m2")?, column("m3")?, column("m4")?];
-        let mut rows = Vec::new();
-        for (line, record) in (2..).zip(reader.records()) {
-            let record = record?;
-            let number = |at: usize| -> Result<f64> {
-                let text = record.get(at).unwrap_or_default();
-                let value: f64 =
-                    text.parse().with_context(|| format!("line {line}: `{text}` is not a number"))?;
-                ensure!(value.is_finite(), "line {line}: `{text}` is not a number");
-                Ok(value)
-            };
-            let three =
-                |at: [usize; 3]| -> Result<[f64; 3]> { Ok([number(at[0])?, number(at[1])?, number(at[2])?]) };
-            let has_reference = record.get(reference[0]).is_some_and(|text| !text.is_empty());
-            rows.push(Row {
-                time_s: number(time)? / 1e6,
-                position: three(position)?,
-                attitude: three(attitude)?,
-                reference: if has_reference { Some(three(reference)?) } else { None },
-                motors: [number(motors[0])?, number(motors[1])?, number(motors[2])?, number(motors[3])?],
-                battery_v: number(battery)?,
-            });
+        let mut rows: Vec<Row> = Vec::new();
+        for (line, row) in (2..).zip(csv::Reader::from_reader(text.as_bytes()).deserialize()) {
+            let row: Row = row?;
+            ensure!(row.is_finite(), "line {line}: a value is not finite");
+            rows.push(row);
         }
-        let with_reference = || rows.iter().filter(|r| r.reference.is_some());
-        let start = with_reference().next().or(rows.first()).map_or(0.0, |r| r.time_s);
-        let end = with_reference().next_back().or(rows.last()).map_or(0.0, |r| r.time_s);
+        let with_reference = || rows.iter().filter(|r| r.ref_x.is_some());
+        let start = with_reference().next().or(rows.first()).map_or(0.0, |r| r.time_s());
+        let end = with_reference().next_back().or(rows.last()).map_or(0.0, |r| r.time_s());
         let mut next = f64::MIN;
-        for row in rows.iter().filter(|r| (start - MARGIN_S..=end + MARGIN_S).contains(&r.time_s)) {
-            if row.time_s < next {
+        for row in rows.iter().filter(|r| (start - MARGIN_S..=end + MARGIN_S).contains(&r.time_s())) {
+            if row.time_s() < next {
                 continue;
             }
-            next = row.time_s + 1.0 / RATE_HZ - 1e-4;
+            next = row.time_s() + 1.0 / RATE_HZ - 1e-4;
             self.push(row, start);
         }
         let counted = with_reference().count().max(1) as f64;
         self.health.motors_percent = [0, 1, 2, 3].map(|i| {
-            round(with_reference().map(|r| 100.0 * r.motors[i] / FULL_PWM).sum::<f64>() / counted, 1e2)
+            round(with_reference().map(|r| 100.0 * r.motors()[i] / FULL_PWM).sum::<f64>() / counted, 1e2)
         });
         let lowest = with_reference().map(|r| r.battery_v).fold(f64::MAX, f64::min);
         let first = rows.iter().map(|r| r.battery_v).find(|v| *v > 0.0);
@@ -133,29 +104,56 @@ impl Trace {
     }
 
     fn push(&mut self, row: &Row, start: f64) {
-        self.time_s.push(round(row.time_s - start, 1e3));
-        for (i, value) in row.position.into_iter().enumerate() {
+        self.time_s.push(round(row.time_s() - start, 1e3));
+        for (i, value) in [row.x, row.y, row.z].into_iter().enumerate() {
             self.position_m[i].push(round(value, 1e4));
         }
-        for (i, value) in row.attitude.into_iter().enumerate() {
+        for (i, value) in [row.roll, row.pitch, row.yaw].into_iter().enumerate() {
             self.attitude_deg[i].push(round(value.to_degrees(), 1e2));
         }
-        for (i, value) in row.motors.into_iter().enumerate() {
+        for (i, value) in row.motors().into_iter().enumerate() {
             self.motors_percent[i].push(round(100.0 * value / FULL_PWM, 1e2));
         }
-        for i in 0..3 {
-            self.reference_m[i].push(row.reference.map(|r| round(r[i], 1e4)));
+        for (i, value) in [row.ref_x, row.ref_y, row.ref_z].into_iter().enumerate() {
+            self.reference_m[i].push(value.map(|v| round(v, 1e4)));
         }
     }
 }
 
+#[derive(Deserialize)]
 struct Row {
-    time_s: f64,
-    position: [f64; 3],
-    attitude: [f64; 3],
-    reference: Option<[f64; 3]>,
-    motors: [f64; 4],
+    time_us: f64,
+    x: f64,
+    y: f64,
+    z: f64,
+    roll: f64,
+    pitch: f64,
+    yaw: f64,
+    ref_x: Option<f64>,
+    ref_y: Option<f64>,
+    ref_z: Option<f64>,
+    m1: f64,
+    m2: f64,
+    m3: f64,
+    m4: f64,
     battery_v: f64,
+}
+
+impl Row {
+    fn time_s(&self) -> f64 {
+        self.time_us / 1e6
+    }
+
+    fn motors(&self) -> [f64; 4] {
+        [self.m1, self.m2, self.m3, self.m4]
+    }
+
+    fn is_finite(&self) -> bool {
+        let Self { time_us, x, y, z, roll, pitch, yaw, battery_v, .. } = *self;
+        let reference = [self.ref_x, self.ref_y, self.ref_z].into_iter().flatten();
+        let values = [time_us, x, y, z, roll, pitch, yaw, battery_v].into_iter();
+        values.chain(self.motors()).chain(reference).all(f64::is_finite)
+    }
 }
 
 impl Health {

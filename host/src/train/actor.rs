@@ -12,7 +12,7 @@ use tch::{Kind, Tensor, no_grad};
 
 use super::critic::Critic;
 use super::env::Jacobian;
-use super::nets::{Mlp, Normaliser, Saved, normal};
+use super::nets::{Archive, Mlp, Normaliser, normal};
 use super::oracle::{Theta, clamp, gains_of};
 use super::spectral::Skills;
 
@@ -171,29 +171,14 @@ impl Actor {
         surplus
     }
 
-    /// Everything a checkpoint must hold, by name.
-    pub fn saved(&self) -> Vec<(String, Tensor)> {
-        let mut all = self.std.trainable.saved("std");
-        let (m, v, t) = &self.moments;
-        all.push(("actor.theta".to_owned(), Tensor::from_slice(&self.theta)));
-        all.push(("actor.average".to_owned(), Tensor::from_slice(&self.average)));
-        all.push(("actor.first".to_owned(), Tensor::from_slice(m)));
-        all.push(("actor.second".to_owned(), Tensor::from_slice(v)));
-        all.push(("actor.steps".to_owned(), Tensor::from_slice(&[i64::from(*t)])));
-        all.push(("actor.log_alpha".to_owned(), Tensor::from_slice(&[self.log_alpha])));
-        all
-    }
-
-    /// Puts back what [`Self::saved`] gave.
-    pub fn restore(&mut self, saved: &Saved) -> anyhow::Result<()> {
-        let n = GAIN_COUNT as i64;
-        self.std.trainable.restore("std", saved)?;
-        saved.get("actor.theta", &[n])?.f_copy_data(&mut self.theta, GAIN_COUNT)?;
-        saved.get("actor.average", &[n])?.f_copy_data(&mut self.average, GAIN_COUNT)?;
-        saved.get("actor.first", &[n])?.f_copy_data(&mut self.moments.0, GAIN_COUNT)?;
-        saved.get("actor.second", &[n])?.f_copy_data(&mut self.moments.1, GAIN_COUNT)?;
-        self.moments.2 = i32::try_from(saved.get("actor.steps", &[1])?.int64_value(&[0]))?;
-        self.log_alpha = saved.get("actor.log_alpha", &[1])?.double_value(&[0]) as f32;
-        Ok(())
+    /// Saves or restores everything a checkpoint must hold.
+    pub(crate) fn archive(&mut self, archive: &mut Archive) -> anyhow::Result<()> {
+        self.std.trainable.archive("std", archive)?;
+        archive.values("actor.theta", &mut self.theta)?;
+        archive.values("actor.average", &mut self.average)?;
+        archive.values("actor.first", &mut self.moments.0)?;
+        archive.values("actor.second", &mut self.moments.1)?;
+        archive.count("actor.steps", &mut self.moments.2)?;
+        archive.values("actor.log_alpha", std::slice::from_mut(&mut self.log_alpha))
     }
 }

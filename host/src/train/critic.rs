@@ -6,7 +6,7 @@
 
 use tch::{Kind, Tensor, no_grad};
 
-use super::nets::{Saved, Trainable};
+use super::nets::{Archive, Trainable};
 
 /// Twin linear weights and their targets.
 #[derive(Debug)]
@@ -75,18 +75,9 @@ impl Critic {
         loss.double_value(&[])
     }
 
-    /// Everything a checkpoint must hold, by name.
-    pub fn saved(&self) -> Vec<(String, Tensor)> {
-        let mut all = self.weights.saved("w");
-        all.push(("w.target".to_owned(), self.target.shallow_clone()));
-        all
-    }
-
-    /// Puts back what [`Self::saved`] gave.
-    pub fn restore(&mut self, saved: &Saved) -> anyhow::Result<()> {
-        self.weights.restore("w", saved)?;
-        let size = self.target.size();
-        self.target.copy_(saved.get("w.target", &size)?);
-        Ok(())
+    /// Saves or restores everything a checkpoint must hold.
+    pub(crate) fn archive(&mut self, archive: &mut Archive) -> anyhow::Result<()> {
+        self.weights.archive("w", archive)?;
+        archive.tensor("w.target", &mut self.target)
     }
 }

@@ -4,7 +4,12 @@
 //! then a handful of operations whatever the number of layers, and a checkpoint is three tensors.
 //! Random numbers come from [`Rng`], never from libtorch, so that a saved state is complete.
 
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use anyhow::{Context, Result, ensure};
 use steady_sim::Rng;
+use tch::kind::Element;
 use tch::{Kind, Tensor, no_grad};
 
 /// Inputs are clipped at this many standard deviations.
@@ -82,26 +87,12 @@ impl Trainable {
         self.adam(&gradients, rate);
     }
 
-    /// Everything a checkpoint must hold, by name.
-    pub fn saved(&self, name: &str) -> Vec<(String, Tensor)> {
-        vec![
-            (format!("{name}.values"), self.flat.shallow_clone()),
-            (format!("{name}.first"), self.first.shallow_clone()),
-            (format!("{name}.second"), self.second.shallow_clone()),
-            (format!("{name}.steps"), Tensor::from_slice(&[self.steps])),
-        ]
-    }
-
-    /// Puts back what [`Self::saved`] gave.
-    pub fn restore(&mut self, name: &str, saved: &Saved) -> anyhow::Result<()> {
-        no_grad(|| -> anyhow::Result<()> {
-            self.flat.f_copy_(saved.get(&format!("{name}.values"), &self.flat.size())?)?;
-            self.first.f_copy_(saved.get(&format!("{name}.first"), &self.flat.size())?)?;
-            self.second.f_copy_(saved.get(&format!("{name}.second"), &self.flat.size())?)?;
-            Ok(())
-        })?;
-        self.steps = saved.get(&format!("{name}.steps"), &[1])?.int64_value(&[0]);
-        Ok(())
+    /// Saves or restores everything a checkpoint must hold.
+    pub(crate) fn archive(&mut self, name: &str, archive: &mut Archive) -> Result<()> {
+        archive.tensor(&format!("{name}.values"), &mut self.flat)?;
+        archive.tensor(&format!("{name}.first"), &mut self.first)?;
+        archive.tensor(&format!("{name}.second"), &mut self.second)?;
+        archive.integer(&format!("{name}.steps"), &mut self.steps)
     }
 }
 
@@ -132,17 +123,65 @@ pub fn minimise(loss: &Tensor, of: &mut [&mut Trainable], rate: f64) {
     }
 }
 
-/// Tensors of a checkpoint by name.
-#[derive(Debug, Default)]
-pub struct Saved(pub std::collections::BTreeMap<String, Tensor>);
+/// The tensors of a checkpoint by name. The same calls save (into an empty archive) and restore.
+#[derive(Debug)]
+pub(crate) struct Archive {
+    tensors: BTreeMap<String, Tensor>,
+    is_reading: bool,
+}
 
-impl Saved {
-    /// A tensor of a given shape.
-    pub fn get(&self, name: &str, shape: &[i64]) -> anyhow::Result<&Tensor> {
-        let Some(tensor) = self.0.get(name) else { anyhow::bail!("tensor `{name}` is missing") };
+impl Archive {
+    pub(crate) fn to_write() -> Self {
+        Self { tensors: BTreeMap::new(), is_reading: false }
+    }
+
+    pub(crate) fn read(path: &Path) -> Result<Self> {
+        Ok(Self { tensors: Tensor::read_safetensors(path)?.into_iter().collect(), is_reading: true })
+    }
+
+    pub(crate) fn write(&self, path: &Path) -> Result<()> {
+        Ok(Tensor::write_safetensors(&self.tensors.iter().collect::<Vec<_>>(), path)?)
+    }
+
+    fn get(&self, name: &str, shape: &[i64]) -> Result<&Tensor> {
+        let tensor = self.tensors.get(name).with_context(|| format!("tensor `{name}` is missing"))?;
         let size = tensor.size();
-        anyhow::ensure!(size == shape, "tensor `{name}` has shape {size:?} instead of {shape:?}");
+        ensure!(size == shape, "tensor `{name}` has shape {size:?} instead of {shape:?}");
         Ok(tensor)
+    }
+
+    pub(crate) fn tensor(&mut self, name: &str, tensor: &mut Tensor) -> Result<()> {
+        if self.is_reading {
+            no_grad(|| tensor.f_copy_(self.get(name, &tensor.size())?).map(drop).map_err(Into::into))
+        } else {
+            self.tensors.insert(name.to_owned(), tensor.shallow_clone());
+            Ok(())
+        }
+    }
+
+    pub(crate) fn values<T: Element>(&mut self, name: &str, values: &mut [T]) -> Result<()> {
+        if self.is_reading {
+            let tensor = self.get(name, &[values.len() as i64])?;
+            Ok(tensor.f_copy_data(values, values.len())?)
+        } else {
+            self.tensors.insert(name.to_owned(), Tensor::from_slice(values));
+            Ok(())
+        }
+    }
+
+    pub(crate) fn integer(&mut self, name: &str, value: &mut i64) -> Result<()> {
+        self.values(name, std::slice::from_mut(value))
+    }
+
+    /// A number of any integer type.
+    pub(crate) fn count<T: Copy + TryFrom<i64>>(&mut self, name: &str, value: &mut T) -> Result<()>
+    where
+        i64: TryFrom<T>,
+    {
+        let mut integer = i64::try_from(*value).ok().with_context(|| format!("`{name}` is too large"))?;
+        self.integer(name, &mut integer)?;
+        *value = T::try_from(integer).ok().with_context(|| format!("`{name}` is {integer}"))?;
+        Ok(())
     }
 }
 
@@ -228,21 +267,10 @@ impl Normaliser {
         ((rows - mean) / scale).clamp(-INPUT_LIMIT, INPUT_LIMIT)
     }
 
-    /// Everything a checkpoint must hold, by name.
-    pub fn saved(&self, name: &str) -> Vec<(String, Tensor)> {
-        vec![
-            (format!("{name}.count"), Tensor::from_slice(&[self.count])),
-            (format!("{name}.mean"), self.mean.shallow_clone()),
-            (format!("{name}.squares"), self.squares.shallow_clone()),
-        ]
-    }
-
-    /// Puts back what [`Self::saved`] gave.
-    pub fn restore(&mut self, name: &str, saved: &Saved) -> anyhow::Result<()> {
-        let width = self.mean.size();
-        self.count = saved.get(&format!("{name}.count"), &[1])?.double_value(&[0]);
-        self.mean = saved.get(&format!("{name}.mean"), &width)?.copy();
-        self.squares = saved.get(&format!("{name}.squares"), &width)?.copy();
-        Ok(())
+    /// Saves or restores everything a checkpoint must hold.
+    pub(crate) fn archive(&mut self, name: &str, archive: &mut Archive) -> Result<()> {
+        archive.values(&format!("{name}.count"), std::slice::from_mut(&mut self.count))?;
+        archive.tensor(&format!("{name}.mean"), &mut self.mean)?;
+        archive.tensor(&format!("{name}.squares"), &mut self.squares)
     }
 }

@@ -5,7 +5,7 @@ use steady_sim::Rng;
 use tch::Tensor;
 
 use super::env::Transition;
-use super::nets::Saved;
+use super::nets::Archive;
 use super::spectral::Batch;
 
 /// Names and widths of the columns.
@@ -75,23 +75,13 @@ impl Replay {
         Batch { s, a, r, s2, discount, value }
     }
 
-    /// Everything a checkpoint must hold, by name.
-    pub(crate) fn saved(&self) -> Vec<(String, Tensor)> {
-        let mut all: Vec<_> = (self.columns.iter().zip(COLUMNS))
-            .map(|(column, (name, _))| (format!("replay.{name}"), Tensor::from_slice(column)))
-            .collect();
-        all.push(("replay.pushed".to_owned(), Tensor::from_slice(&[self.pushed as i64])));
-        all
-    }
-
-    /// Puts back what [`Self::saved`] gave.
-    pub(crate) fn restore(&mut self, saved: &Saved) -> anyhow::Result<()> {
-        self.pushed = saved.get("replay.pushed", &[1])?.int64_value(&[0]) as u64;
+    /// Saves or restores everything a checkpoint must hold.
+    pub(crate) fn archive(&mut self, archive: &mut Archive) -> anyhow::Result<()> {
+        archive.count("replay.pushed", &mut self.pushed)?;
         let len = self.len();
         for (column, (name, width)) in self.columns.iter_mut().zip(COLUMNS) {
-            let tensor = saved.get(&format!("replay.{name}"), &[(len * width) as i64])?;
-            column.resize(tensor.numel(), 0.0);
-            tensor.f_copy_data(column, tensor.numel())?;
+            column.resize(len * width, 0.0);
+            archive.values(&format!("replay.{name}"), column)?;
         }
         Ok(())
     }

@@ -12,7 +12,7 @@ use steady_common::observation::{OBSERVATION_LEN, layout};
 use steady_sim::Rng;
 use tch::{Kind, Tensor};
 
-use super::nets::{Mlp, Normaliser, Saved, Trainable, minimise};
+use super::nets::{Archive, Mlp, Normaliser, Trainable, minimise};
 
 /// Values of an action.
 pub const ACTION_LEN: i64 = 4;
@@ -217,29 +217,16 @@ impl Skills {
         losses
     }
 
-    /// Everything a checkpoint must hold, by name.
-    pub fn saved(&self) -> Vec<(String, Tensor)> {
-        let mut all = self.phi.trainable.saved("phi");
-        all.extend(self.mu.trainable.saved("mu"));
-        all.extend(self.rho.trainable.saved("rho"));
-        all.extend(self.head.saved("head"));
-        all.extend(self.observations.saved("observations"));
-        all.extend(self.actions.saved("actions"));
-        all.extend(self.rewards.saved("rewards"));
-        all.extend(self.returns.saved("returns"));
-        all
-    }
-
-    /// Puts back what [`Self::saved`] gave.
-    pub fn restore(&mut self, saved: &Saved) -> anyhow::Result<()> {
-        self.phi.trainable.restore("phi", saved)?;
-        self.mu.trainable.restore("mu", saved)?;
-        self.rho.trainable.restore("rho", saved)?;
-        self.head.restore("head", saved)?;
-        self.observations.restore("observations", saved)?;
-        self.actions.restore("actions", saved)?;
-        self.rewards.restore("rewards", saved)?;
-        self.returns.restore("returns", saved)
+    /// Saves or restores everything a checkpoint must hold.
+    pub(crate) fn archive(&mut self, archive: &mut Archive) -> anyhow::Result<()> {
+        self.phi.trainable.archive("phi", archive)?;
+        self.mu.trainable.archive("mu", archive)?;
+        self.rho.trainable.archive("rho", archive)?;
+        self.head.archive("head", archive)?;
+        self.observations.archive("observations", archive)?;
+        self.actions.archive("actions", archive)?;
+        self.rewards.archive("rewards", archive)?;
+        self.returns.archive("returns", archive)
     }
 }
 

@@ -16,7 +16,7 @@ use super::actor::{self, Actor, Twins};
 use super::config::{Config, Evaluator};
 use super::critic::{self, Critic};
 use super::env::{Collection, Evaluation, TrainingTask, Transition};
-use super::nets::Saved;
+use super::nets::Archive;
 use super::oracle::{Theta, gains_of};
 use super::replay::Replay;
 use super::returns::{Returns, Rows, r_squared};
@@ -320,39 +320,32 @@ impl Trainer {
     }
 
     /// Writes everything to a file.
-    pub fn save(&self, path: &Path) -> anyhow::Result<()> {
-        let mut all = self.skills.saved();
-        all.extend(self.critic.saved());
-        all.extend(self.actor.saved());
-        all.extend(self.replay.saved());
-        let words = self.rng.state().map(i64::from);
-        all.push(("rng".to_owned(), Tensor::from_slice(&words)));
-        all.push(("round".to_owned(), Tensor::from_slice(&[self.round as i64])));
-        all.push(("seed".to_owned(), Tensor::from_slice(&[self.seed as i64])));
-        all.push(("best.theta".to_owned(), Tensor::from_slice(&self.best.0)));
-        all.push(("best.return".to_owned(), Tensor::from_slice(&[self.best.1])));
-        Ok(Tensor::write_safetensors(&all, path)?)
+    pub fn save(&mut self, path: &Path) -> anyhow::Result<()> {
+        let mut archive = Archive::to_write();
+        self.archive(&mut archive)?;
+        archive.write(path)
     }
 
-    /// Puts back what [`Self::save`] wrote, into a trainer of the same configuration.
+    /// Puts back what [`Self::save`] wrote, into a trainer of the same configuration and seed.
     pub fn load(&mut self, path: &Path) -> anyhow::Result<()> {
-        let read =
-            || -> anyhow::Result<Saved> { Ok(Saved(Tensor::read_safetensors(path)?.into_iter().collect())) };
-        let mut restore = || -> anyhow::Result<()> {
-            let saved = read()?;
-            let seed = saved.get("seed", &[1])?.int64_value(&[0]) as u64;
-            anyhow::ensure!(seed == self.seed, "it is of seed {seed}, not {}", self.seed);
-            self.skills.restore(&saved)?;
-            self.critic.restore(&saved)?;
-            self.actor.restore(&saved)?;
-            self.replay.restore(&saved)?;
-            let words = saved.get("rng", &[4])?;
-            self.rng = Rng::from_state([0, 1, 2, 3].map(|i| words.int64_value(&[i]) as u32));
-            self.round = usize::try_from(saved.get("round", &[1])?.int64_value(&[0]))?;
-            saved.get("best.theta", &[GAIN_COUNT as i64])?.f_copy_data(&mut self.best.0, GAIN_COUNT)?;
-            self.best.1 = saved.get("best.return", &[1])?.double_value(&[0]);
-            Ok(())
-        };
-        restore().with_context(|| format!("cannot use the checkpoint {}", path.display()))
+        Archive::read(path)
+            .and_then(|mut archive| self.archive(&mut archive))
+            .with_context(|| format!("cannot use the checkpoint {}", path.display()))
+    }
+
+    fn archive(&mut self, archive: &mut Archive) -> anyhow::Result<()> {
+        let mut seed = self.seed as i64;
+        archive.integer("seed", &mut seed)?;
+        anyhow::ensure!(seed as u64 == self.seed, "it is of seed {}, not {}", seed as u64, self.seed);
+        self.skills.archive(archive)?;
+        self.critic.archive(archive)?;
+        self.actor.archive(archive)?;
+        self.replay.archive(archive)?;
+        let mut words = self.rng.state().map(i64::from);
+        archive.values("rng", &mut words)?;
+        self.rng = Rng::from_state(words.map(|word| word as u32));
+        archive.count("round", &mut self.round)?;
+        archive.values("best.theta", &mut self.best.0)?;
+        archive.values("best.return", std::slice::from_mut(&mut self.best.1))
     }
 }
