@@ -37,27 +37,21 @@ pub struct Program {
 impl Program {
     /// Looks for the program beside this one and on the PATH, and for the image where it is named, or
     /// where it is built.
-    ///
-    /// # Errors
-    /// If one is missing, with the command that builds it.
     pub fn find(elf: Option<&Path>) -> Result<Self> {
         Ok(Self { program: find_program()?, elf: find_image(elf)? })
     }
 
     /// A program and an image whose places are known.
-    #[must_use]
     pub fn at(program: &Path, elf: &Path) -> Self {
         Self { program: program.to_owned(), elf: elf.to_owned() }
     }
 
     /// The image.
-    #[must_use]
     pub fn elf(&self) -> &Path {
         &self.elf
     }
 
     /// The program with one of its verbs and the image.
-    #[must_use]
     pub fn command(&self, verb: &str) -> Command {
         let mut command = Command::new(&self.program);
         command.arg(verb).arg("--elf").arg(&self.elf).stdin(Stdio::null());
@@ -66,9 +60,6 @@ impl Program {
 }
 
 /// Looks for the virtual Crazyflie beside this program and on the PATH.
-///
-/// # Errors
-/// If it is missing, with the command that builds it.
 pub fn find_program() -> Result<PathBuf> {
     let path = std::env::var_os("PATH").unwrap_or_default();
     let folders = beside().into_iter().chain(std::env::split_paths(&path));
@@ -82,9 +73,6 @@ pub fn find_program() -> Result<PathBuf> {
 }
 
 /// Looks for the firmware's image where it is named, or where it is built.
-///
-/// # Errors
-/// If it is missing, with the command that builds it.
 pub fn find_image(elf: Option<&Path>) -> Result<PathBuf> {
     // Built in the same target folder, or started from the project's.
     let built = beside().and_then(|b| Some(b.parent()?.join("firmware/steady.elf")));
@@ -157,7 +145,6 @@ impl Default for VirtualFlight {
 
 impl VirtualFlight {
     /// The parameters that the ground sets before the flight.
-    #[must_use]
     pub fn settings(&self) -> Vec<String> {
         let mut settings = Vec::new();
         if self.controller != Controller::default() {
@@ -180,10 +167,6 @@ impl VirtualFlight {
     }
 
     /// Flies into a folder, which holds everything that comes of it.
-    ///
-    /// # Errors
-    /// If the virtual Crazyflie cannot be started, or ends without a summary. A flight that fails is no
-    /// error: see [`FlightResult`].
     pub fn fly(&self, program: &Program, folder: &Path) -> Result<FlightResult> {
         std::fs::create_dir_all(folder)
             .with_context(|| format!("{}: cannot make the folder", folder.display()))?;
@@ -287,15 +270,11 @@ impl FlightResult {
     }
 
     /// The logs' files.
-    #[must_use]
     pub fn log_files(&self) -> Vec<PathBuf> {
         self.logs.iter().map(|l| PathBuf::from(&l.verdict.file)).collect()
     }
 
     /// Draws the logs into the flight's folder; returns the pictures.
-    ///
-    /// # Errors
-    /// If one cannot be read or drawn.
     pub fn draw(&self) -> Result<Vec<PathBuf>> {
         let mut pictures = Vec::new();
         for file in self.log_files() {

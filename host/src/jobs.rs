@@ -20,9 +20,6 @@ struct Board {
 /// Runs all jobs, each after those that it needs; of several that can begin, the first in the list does. A
 /// needed job that is not in the list counts as done. After a failure, or when `stop` says so, no further one
 /// begins; false means that it was stopped.
-///
-/// # Errors
-/// With the first failure, or when jobs wait for each other.
 pub fn run<J: PartialEq + Sync>(
     jobs: &[J],
     threads: usize,
@@ -84,9 +81,6 @@ pub fn run<J: PartialEq + Sync>(
 
 /// Runs `work` for each item on a number of threads; results in the order of the items. After a failure no
 /// further one begins.
-///
-/// # Errors
-/// With the first failure.
 pub fn map<T: Sync, R: Send>(
     threads: usize,
     items: &[T],

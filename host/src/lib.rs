@@ -17,7 +17,7 @@ mod cmd;
 mod doctor;
 mod error;
 #[cfg(feature = "train")]
-pub mod evaluate;
+mod evaluate;
 pub mod files;
 pub mod fly;
 pub mod gains_file;

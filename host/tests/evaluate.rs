@@ -193,5 +193,5 @@ fn bad_arguments_are_refused_before_anything_is_written() {
     refused(&["--flights", "5", "--iterations", "2"], 1, "do not divide");
     refused(&["--set", "lamda=1"], 2, "did you mean `lambda`");
     refused(&["--preset", "smok"], 2, "smoke");
-    refused(&["--run", "nowhere"], 1, "not a run folder");
+    refused(&["--run", "nowhere"], 2, "not a run folder");
 }

@@ -143,7 +143,7 @@ fn what_is_missing_or_wrong_is_said_with_the_way_out() {
         (2, &["fly", "--world", "nominl"][..], &["did you mean `nominal`"][..]),
         (2, &["fly", "--task", "loop"], &["loop", "figure8"]),
         (2, &["fly", "--controller", "lau"], &["did you mean `law`"]),
-        (1, &["fly", "--gains", "none.toml"], &["none.toml", "cannot be read"]),
+        (2, &["fly", "--gains", "none.toml"], &["none.toml", "cannot be read"]),
         (1, &["fly", "--fault", "5:tea-spilled"], &["tea-spilled"]),
         (1, &["fly", "--param", "explore=1"], &["explore=1", "GROUP.NAME=VALUE"]),
         (1, &["fly", "--param", "steady.nonsense=1"], &["did not succeed"]),

@@ -69,7 +69,6 @@ impl Features for CombinedSkills<'_> {
 
 impl<'a> Adapter<'a> {
     /// Starts from a run's skills and the gains that fly.
-    #[must_use]
     pub fn new(config: Config, run: &'a Trainer, theta: Theta, seed: u64) -> Self {
         let mut rng = Rng::new(seed, 0x6164_6170);
         let new = config.discovery.then(|| Discovery::new(&mut rng, &config, &run.skills));

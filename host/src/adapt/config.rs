@@ -69,9 +69,6 @@ impl Default for Config {
 
 impl Config {
     /// The default settings with changes, each written `key=value`.
-    ///
-    /// # Errors
-    /// If there is no such key (the nearest is suggested), or a value does not fit.
     pub fn with(changes: &[String]) -> anyhow::Result<Self> {
         let table = toml::Table::try_from(Self::default())?;
         // `still` is the name that `l2_penalty` had in older loops.
@@ -100,7 +97,6 @@ impl Config {
     }
 
     /// The trust region with a scale.
-    #[must_use]
     pub fn trust_region(&self, scale: f32) -> TrustRegion {
         TrustRegion { step: self.step, fast_step: self.fast_step, scale }
     }

@@ -67,7 +67,6 @@ pub struct Found {
 
 impl Discovery {
     /// New skills with random weights beside `old` ones.
-    #[must_use]
     pub fn new(rng: &mut Rng, config: &Config, old: &Skills) -> Self {
         let u = (config.features + ACTION_LEN) / (ACTION_LEN + 1);
         let features = u * (ACTION_LEN + 1);
@@ -92,7 +91,6 @@ impl Discovery {
     }
 
     /// Number of new features.
-    #[must_use]
     pub fn width(&self) -> i64 {
         self.features
     }

@@ -38,7 +38,6 @@ const PATH_HELD: f64 = 1e-3;
 const DOUBLE: (Kind, Device) = (Kind::Double, Device::Cpu);
 
 /// Where a value of the state stands in the observation.
-#[must_use]
 pub const fn place(value: usize) -> usize {
     let [position, rest] = STATE;
     if value < position.end { value } else { value - position.end + rest.start }
@@ -51,7 +50,6 @@ pub(super) const fn state_index(place: usize) -> usize {
 }
 
 /// An observation with one value of its state changed.
-#[must_use]
 pub fn changed(observation: &[f32; OBSERVATION_LEN], value: usize, by: f32) -> [f32; OBSERVATION_LEN] {
     let mut o = *observation;
     o[place(value)] += by;
@@ -75,7 +73,6 @@ pub fn rows<const N: usize>(values: impl Iterator<Item = [f32; N]>) -> Tensor {
 }
 
 /// What the path itself does: its columns beside the state's.
-#[must_use]
 pub fn path_columns(path: &[[f32; PATH_LEN]; 2]) -> Vec<f32> {
     let [at, after] = path;
     let pairs = (0..PATH_LEN).flat_map(|i| (i..PATH_LEN).map(move |j| at[i] * at[j]));
@@ -134,7 +131,6 @@ impl Regression {
     }
 
     /// Columns of [φ̄, path].
-    #[must_use]
     pub fn width(&self) -> i64 {
         self.x.size()[1]
     }
@@ -269,7 +265,6 @@ impl Slopes {
     }
 
     /// The dynamics by M.
-    #[must_use]
     pub fn linear(&self, m: &Tensor) -> Linear {
         let width = self.0.size()[1];
         let (a, b) = no_grad(|| {

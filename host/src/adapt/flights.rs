@@ -43,7 +43,6 @@ pub struct FlightData {
 impl FlightData {
     /// Consecutive flying records of the differentiable law; where another controller flew, or a record is
     /// missing, another flight begins. Those shorter than `min_steps` are left out.
-    #[must_use]
     pub fn from_records(records: &[Record], min_steps: usize) -> Vec<Self> {
         let mut flights = Vec::new();
         let mut steps: Vec<ControlStep> = Vec::new();
@@ -84,7 +83,6 @@ impl ControlStep {
 
     /// False when a value is non-finite or far beyond a room and a drone: least squares would fail, or follow
     /// it alone.
-    #[must_use]
     pub fn is_plausible(&self) -> bool {
         let seen = self.observation().into_iter().chain(self.path());
         // A NaN compares false.
@@ -146,13 +144,11 @@ pub struct Windowing {
 
 impl Windowing {
     /// As a training's task has it.
-    #[must_use]
     pub fn of(task: &TrainingTask) -> Self {
         Self { window_s: task.hold as f32 * task.dt_s(), vehicle: task.vehicle }
     }
 
     /// Control steps of a transition.
-    #[must_use]
     pub fn steps_per_transition(&self, flights: &[FlightData]) -> usize {
         let first = flights.iter().find_map(|f| f.steps.first());
         first.map_or(1, |first| self.length(first))
@@ -164,7 +160,6 @@ impl Windowing {
 
     /// Transitions of flights, with actions relative to the law with `gains`: what was done beside what
     /// this policy would have done in the same states, whatever gains flew.
-    #[must_use]
     pub fn transitions(&self, flights: &[FlightData], gains: &Gains) -> TransitionBatch {
         let mut batch = TransitionBatch::new();
         for (number, flight) in flights.iter().enumerate() {

@@ -36,7 +36,6 @@ pub struct GainStep {
 }
 
 /// The Fisher information of the policy per transition, with respect to the gains' logarithms.
-#[must_use]
 pub fn fisher(jacobians: &[&Jacobian], gains: &Gains, std: &[f32; 4]) -> Vec<Delta> {
     let gains = gains.to_array();
     let mut sum = vec![[0.0; GAIN_COUNT]; GAIN_COUNT];
@@ -53,7 +52,6 @@ pub fn fisher(jacobians: &[&Jacobian], gains: &Gains, std: &[f32; 4]) -> Vec<Del
 
 /// The step with the highest mean reward over all dynamics (the first is the best fit, the others are bootstrap
 /// samples of it), less the penalties.
-#[must_use]
 pub fn improve(
     theta: &Theta,
     rollout: &Rollout,

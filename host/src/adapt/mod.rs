@@ -69,9 +69,6 @@ pub struct Adaptation {
 
 impl Adaptation {
     /// Writes the table and the report.
-    ///
-    /// # Errors
-    /// If the folder cannot be written.
     pub fn save(&self, folder: &Path) -> Result<()> {
         std::fs::create_dir_all(folder)
             .with_context(|| format!("{}: cannot make the folder", folder.display()))?;
@@ -82,9 +79,6 @@ impl Adaptation {
 }
 
 /// Adapts the gains that flew last to the logged flights.
-///
-/// # Errors
-/// When the run or a log cannot be read, a log does not replay, or there is nothing to learn from.
 pub fn adapt(options: &AdaptOptions) -> Result<Adaptation> {
     let mut config = Config::with(&options.changes)?;
     config.discovery &= !options.transfer_only;

@@ -44,9 +44,6 @@ const FULL: f32 = 65535.0;
 const GAP: f64 = 3.0;
 
 /// Flights in logs that have no control steps of this firmware; pieces shorter than `min_s` are left out.
-///
-/// # Errors
-/// If a log cannot be read.
 pub fn flights(logs: &[PathBuf], gains: &Gains, vehicle: &Vehicle, min_s: f32) -> Result<Vec<FlightData>> {
     let mut flights = Vec::new();
     for path in log::find(logs)?.logs {

@@ -58,7 +58,6 @@ pub struct Rollout {
 
 impl Rollout {
     /// Of transitions that were flown with `gains`; each has `length` control steps.
-    #[must_use]
     pub fn new(transitions: &[&FlightTransition], gains: &Gains, length: usize) -> Self {
         let gains = gains.to_array().map(f64::from);
         let mut flight = None;
@@ -78,7 +77,6 @@ impl Rollout {
 
     /// Reward of a flight without its constant if the gains had been changed by δ, and its gradient; `None` if
     /// the rollout diverges.
-    #[must_use]
     pub fn reward(&self, dynamics: &Linear, delta: &Delta) -> Option<(f64, Delta)> {
         let closed = self.closed_loop(dynamics, delta);
         let deviations = self.deviations(dynamics, &closed, delta)?;

@@ -73,9 +73,6 @@ pub struct Accepted {
 
 impl ConsistentWorlds {
     /// Finds worlds that resemble a flight of the present table.
-    ///
-    /// # Errors
-    /// If a flight panics.
     pub fn find(flight: &FlightData, present: &GainTable, threads: usize) -> Result<Self> {
         let high = flight.steps.iter().position(|s| s.reference.position.z >= FIRST_HEIGHT_M).unwrap_or(0);
         let steps = &flight.steps[high..];
@@ -114,9 +111,6 @@ impl ConsistentWorlds {
     }
 
     /// As much of a step as these worlds do not refuse, by [`TrustRegion::backtrack`].
-    ///
-    /// # Errors
-    /// If a flight panics.
     pub fn accept(&self, before: &Theta, proposed: &Theta) -> Result<Accepted> {
         let old = self.fly(&self.present)?;
         let at =
@@ -131,9 +125,6 @@ impl ConsistentWorlds {
     }
 
     /// Flies the references with the present gains and with others.
-    ///
-    /// # Errors
-    /// If a flight panics.
     pub fn check(&self, new: &Gains) -> Result<WorldCheck> {
         self.compare(&self.fly(&self.present)?, new)
     }
@@ -207,7 +198,6 @@ fn signature<'a>(
 
 /// How badly a simulator predicts flights, open loop: the mean squared error of where the body is a transition of
 /// `length` control steps later, with the logged actions, relative to how far it moves. This is P° alone.
-#[must_use]
 pub fn prediction_error(params: &Params, flights: &[FlightData], length: usize) -> f64 {
     let (mut missed, mut moved) = ([0.0_f64; BODY_LEN], [0.0_f64; BODY_LEN]);
     for steps in flights.iter().flat_map(|f| f.steps.windows(length + 1).step_by(length)) {

@@ -80,15 +80,11 @@ pub type Learners<'a> = &'a (dyn Fn(&Settings) -> Box<dyn Learner> + Sync);
 
 impl Comparison {
     /// A comparison that has not begun.
-    #[must_use]
     pub fn new(settings: Settings, seeds: u32, flights: u32, origin: Origin) -> Self {
         Self { format: FORMAT, settings, seeds, flights, origin, results: Vec::new() }
     }
 
     /// Reads and checks the results in a folder.
-    ///
-    /// # Errors
-    /// If there are none, or they cannot be a comparison's.
     pub fn load(folder: &Path) -> Result<Self> {
         read_checked(folder, NAME, "comparison", Self::check)
     }
@@ -105,14 +101,12 @@ impl Comparison {
     }
 
     /// The loop's folder for a seed and a method.
-    #[must_use]
     pub fn loop_folder(folder: &Path, seed: u64, controller: ControllerKind) -> PathBuf {
         let name = if controller == ControllerKind::Steady { "steady" } else { "transfer" };
         seed_folder(folder, seed).join(name)
     }
 
     /// The folder of a controller's judging flights for a seed.
-    #[must_use]
     pub fn judged_folder(folder: &Path, seed: u64, controller: ControllerKind) -> PathBuf {
         seed_folder(folder, seed).join("judged").join(controller.name())
     }
@@ -122,14 +116,12 @@ impl Comparison {
     }
 
     /// True when every flight is flown.
-    #[must_use]
     pub fn is_complete(&self) -> bool {
         let seeds = 1..=u64::from(self.seeds);
         seeds.into_iter().all(|s| CONTROLLERS.iter().all(|c| self.of(s, *c).is_some()))
     }
 
     /// The table.
-    #[must_use]
     pub fn rows(&self) -> Vec<Row> {
         CONTROLLERS.into_iter().filter_map(|c| self.row(c)).collect()
     }
@@ -149,7 +141,6 @@ impl Comparison {
     }
 
     /// The table for people.
-    #[must_use]
     pub fn table(&self) -> String {
         let s = &self.settings;
         let intervals = if self.seeds > 1 { "; ± is a 95 % interval over seeds" } else { "" };
@@ -181,9 +172,6 @@ fn seed_folder(folder: &Path, seed: u64) -> PathBuf {
 }
 
 /// Compares, or with `resume` continues the comparison in the folder.
-///
-/// # Errors
-/// If the folder holds another one, or a station cannot be done.
 pub fn compare(
     folder: &Path,
     wanted: Comparison,
@@ -298,7 +286,6 @@ pub(crate) fn judged_requests(
 }
 
 /// A judged flight's folder.
-#[must_use]
 pub fn judged_flight(folder: &Path, seed: u64, controller: ControllerKind, number: u32) -> PathBuf {
     Comparison::judged_folder(folder, seed, controller).join(flight_name(number))
 }

@@ -23,7 +23,6 @@ pub enum ControllerKind {
 
 impl ControllerKind {
     /// Name in commands and files.
-    #[must_use]
     pub fn name(self) -> &'static str {
         match self {
             Self::Pid => "pid",
@@ -36,7 +35,6 @@ impl ControllerKind {
     }
 
     /// Name in tables and pictures.
-    #[must_use]
     pub fn title(self) -> &'static str {
         match self {
             Self::Pid => "Built-in PID",
@@ -49,13 +47,11 @@ impl ControllerKind {
     }
 
     /// True when it learns from flights in the world it is judged in.
-    #[must_use]
     pub fn learns_from_flights(self) -> bool {
         matches!(self, Self::Transfer | Self::Steady)
     }
 
     /// The controller that flies it on the drone.
-    #[must_use]
     pub fn on_drone(self) -> steady_common::Controller {
         match self {
             Self::Pid => steady_common::Controller::Pid,

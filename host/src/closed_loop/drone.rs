@@ -18,15 +18,9 @@ use crate::files;
 pub trait Drone: Sync {
     /// Puts a table onto the drone, reads it back and compares. `before` is the folder that the drone's
     /// state was left in the last time, none for a new drone; its state afterwards goes into `folder`.
-    ///
-    /// # Errors
-    /// If the table is not on the drone afterwards.
     fn flash(&self, before: Option<&Path>, table: &GainTable, folder: &Path) -> Result<Flashed>;
 
     /// Flies once, and brings the log and everything else that is known into `folder`.
-    ///
-    /// # Errors
-    /// If there was no flight. A flight that fails is an [`Outcome`].
     fn fly(&self, flight: &FlightRequest, folder: &Path) -> Result<Outcome>;
 }
 
@@ -63,7 +57,6 @@ pub struct FlightRequest {
 
 impl FlightRequest {
     /// A flight of the differentiable law without noise.
-    #[must_use]
     pub fn new(drone: PathBuf) -> Self {
         Self {
             number: 1,
@@ -91,7 +84,6 @@ pub enum DroneKind {
 
 impl DroneKind {
     /// Name in settings: a real drone's address may change.
-    #[must_use]
     pub fn name(&self) -> &'static str {
         match self {
             Self::Native => "native",

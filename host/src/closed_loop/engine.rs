@@ -60,9 +60,6 @@ pub(crate) fn lock(folder: &Path) -> Result<File> {
 
 impl<'a> ClosedLoop<'a> {
     /// Begins a loop, or with `resume` continues the one in the folder, if there is one.
-    ///
-    /// # Errors
-    /// If the folder holds a loop already, or one with other settings, or something cannot be read.
     pub fn open(
         folder: &Path,
         settings: Settings,
@@ -113,49 +110,38 @@ impl<'a> ClosedLoop<'a> {
     }
 
     /// How many flights fly at once, and what lines on the terminal begin with; `None` prints nothing.
-    #[must_use]
     pub fn with(mut self, jobs: usize, name: Option<&str>) -> Self {
         (self.jobs, self.name) = (jobs.max(1), name.map(str::to_owned));
         self
     }
 
     /// The journal.
-    #[must_use]
     pub fn journal(&self) -> &Journal {
         &self.journal
     }
 
     /// Folder of an iteration.
-    #[must_use]
     pub fn iteration_folder(folder: &Path, number: u32) -> PathBuf {
         folder.join(format!("iteration-{number:02}"))
     }
 
     /// The table of an iteration.
-    ///
-    /// # Errors
-    /// If it cannot be read.
     pub fn table(folder: &Path, number: u32) -> Result<GainTable> {
         let path = Self::iteration_folder(folder, number).join(TABLE);
         gains_file::load(&path.to_string_lossy())
     }
 
     /// The judging flights' folder of an iteration.
-    #[must_use]
     pub fn judging_folder(folder: &Path, number: u32) -> PathBuf {
         Self::iteration_folder(folder, number).join(JUDGE)
     }
 
     /// The folder of what an iteration's adaptation found.
-    #[must_use]
     pub fn adapt_folder(folder: &Path, number: u32) -> PathBuf {
         Self::iteration_folder(folder, number).join(ADAPT)
     }
 
     /// Goes through all stations that are left.
-    ///
-    /// # Errors
-    /// If one cannot be done; the loop can continue later with what is done.
     pub fn run(&mut self) -> Result<&End> {
         while self.journal.end.is_none() {
             let number = match self.journal.iterations.last() {
@@ -169,9 +155,6 @@ impl<'a> ClosedLoop<'a> {
     }
 
     /// The first iteration alone: the simulator's table, judged and explored.
-    ///
-    /// # Errors
-    /// As [`Self::run`].
     pub fn begin(&mut self) -> Result<()> {
         while self.journal.iterations.first().is_none_or(|i| i.explored.is_none()) {
             self.station(0)?;
@@ -180,9 +163,6 @@ impl<'a> ClosedLoop<'a> {
     }
 
     /// Takes over what [`Self::begin`] did in another folder, files and all; nothing when this loop has begun.
-    ///
-    /// # Errors
-    /// If that loop has other settings that matter, or has not begun.
     pub fn take_over(&mut self, from: &Path) -> Result<()> {
         if !self.journal.iterations.is_empty() {
             return Ok(());
@@ -416,7 +396,6 @@ impl<'a> ClosedLoop<'a> {
 }
 
 /// The drone's state after the last flash that a journal knows of.
-#[must_use]
 pub fn drone_state(folder: &Path, journal: &Journal) -> Option<PathBuf> {
     journal.iterations.iter().rev().find_map(|i| {
         let name = match (&i.restored, &i.flashed) {
@@ -429,7 +408,6 @@ pub fn drone_state(folder: &Path, journal: &Journal) -> Option<PathBuf> {
 }
 
 /// Name of a flight's folder.
-#[must_use]
 pub fn flight_name(number: u32) -> String {
     format!("flight-{number:02}")
 }

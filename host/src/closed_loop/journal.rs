@@ -57,9 +57,6 @@ pub struct Origin {
 
 impl Origin {
     /// Of a run and a drone; `elf` is the firmware's image, which is looked for if not given.
-    ///
-    /// # Errors
-    /// If a file cannot be read.
     pub fn new(run: &Path, drone: &DroneKind, elf: Option<&Path>) -> Result<Self> {
         let crc = |path: &Path| -> Result<u32> {
             let length = std::fs::metadata(path).map_or(0, |m| m.len());
@@ -80,7 +77,6 @@ impl Origin {
     }
 
     /// What differs from another origin, if a loop of that cannot continue with this.
-    #[must_use]
     pub fn difference(&self, other: &Self) -> Option<&'static str> {
         if self.table_crc32 != other.table_crc32 {
             Some("run")
@@ -136,29 +132,21 @@ pub struct End {
 
 impl Journal {
     /// A loop that has not begun.
-    #[must_use]
     pub fn new(settings: Settings, origin: Origin) -> Self {
         Self { format: FORMAT, settings, origin, iterations: Vec::new(), end: None }
     }
 
     /// Reads and checks the journal of a folder.
-    ///
-    /// # Errors
-    /// If there is none, or it cannot be one of a loop; the text says what is wrong with it.
     pub fn load(folder: &Path) -> Result<Self> {
         read_checked(folder, NAME, "loop", |journal: &Self| journal.check())
     }
 
     /// Writes it, in one step.
-    ///
-    /// # Errors
-    /// If the folder cannot be written.
     pub fn save(&self, folder: &Path) -> Result<()> {
         files::write(&folder.join(NAME), &serde_json::to_vec_pretty(self)?)
     }
 
     /// Number of the best iteration so far, and its judging flights.
-    #[must_use]
     pub fn best(&self) -> Option<(u32, &[Outcome])> {
         best_of(&self.iterations)
     }
@@ -169,19 +157,16 @@ impl Journal {
     }
 
     /// Iterations in a row at the end without a clear improvement.
-    #[must_use]
     pub fn stale(&self) -> u32 {
         self.decisions().rev().take_while(|d| !d.is_improvement()).count() as u32
     }
 
     /// Part of the usual step that the next adaptation may take.
-    #[must_use]
     pub fn scale(&self) -> f32 {
         TrustRegion::scale_after(self.decisions())
     }
 
     /// Exploring and judging flights so far.
-    #[must_use]
     pub fn flight_counts(&self) -> [usize; 2] {
         let count = |of: fn(&Iteration) -> &Option<Vec<Outcome>>| {
             self.iterations.iter().filter_map(|i| of(i).as_ref()).map(Vec::len).sum()
@@ -190,7 +175,6 @@ impl Journal {
     }
 
     /// What came of every table, for people.
-    #[must_use]
     pub fn table(&self) -> String {
         let head = ["iteration".to_owned()];
         let mut table =

@@ -8,16 +8,10 @@ use steady_common::GainTable;
 /// Something that learns from flights.
 pub trait Learner: Sync {
     /// The table to begin with: the simulator's.
-    ///
-    /// # Errors
-    /// If there is none.
     fn first_table(&self) -> Result<GainTable>;
 
     /// A better table from folders with logs, within `scale` times the usual trust region; `None` when
     /// nothing better was found. Leaves what it found in `folder`.
-    ///
-    /// # Errors
-    /// If nothing can be learned from these logs.
     fn adapt(&self, logs: &[PathBuf], scale: f32, folder: &Path) -> Result<Option<GainTable>>;
 }
 
@@ -40,7 +34,6 @@ pub struct SkillLearner {
 #[cfg(feature = "train")]
 impl SkillLearner {
     /// For a loop with these settings.
-    #[must_use]
     pub fn new(run: &Path, settings: &super::Settings, threads: usize) -> Self {
         Self {
             run: run.to_owned(),

@@ -30,9 +30,6 @@ pub struct NativeDrone {
 
 impl NativeDrone {
     /// In a world, with a task.
-    ///
-    /// # Errors
-    /// If the world is not valid.
     pub fn new(world: &World, course: Course) -> Result<Self> {
         Ok(Self { world: PlantParams::new(world)?, course })
     }

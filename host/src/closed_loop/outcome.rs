@@ -33,13 +33,11 @@ pub struct Outcome {
 impl Outcome {
     /// Flown to its end and landed, without a crash and without the guard. Every table counts the other
     /// flights as failed.
-    #[must_use]
     pub fn is_good(&self) -> bool {
         self.trouble.is_none() && self.metrics.is_some_and(|m| m.crash.is_none())
     }
 
     /// With numbers that are the same bits after they were written as JSON and read again.
-    #[must_use]
     pub fn rounded(self) -> Self {
         Self {
             // Non-finite values have no JSON.
@@ -64,14 +62,12 @@ pub struct MetricSummary {
 
 impl MetricSummary {
     /// Over flights of one table.
-    #[must_use]
     pub fn of_flights(flights: &[Outcome]) -> Self {
         let samples: Vec<&[Outcome]> = flights.iter().map(std::slice::from_ref).collect();
         Self::over_seeds(&samples)
     }
 
     /// Over seeds: the flights of a seed share its gains, so their mean is one sample.
-    #[must_use]
     pub fn over_seeds(seeds: &[&[Outcome]]) -> Self {
         let all = || seeds.iter().copied().flatten();
         Self {
@@ -90,19 +86,16 @@ impl MetricSummary {
     }
 
     /// A metric, if it was measured.
-    #[must_use]
     pub fn get(&self, metric: &Metric) -> Option<Estimate> {
         self.metrics.get(metric.id).copied()
     }
 
     /// Headings of the columns that [`Self::cells`] fills.
-    #[must_use]
     pub fn headings() -> Vec<String> {
         METRICS.iter().map(Metric::heading).chain(["failed".to_owned()]).collect()
     }
 
     /// Every metric in the unit for people, and the failed flights.
-    #[must_use]
     pub fn cells(&self) -> Vec<String> {
         let cell = |m: &Metric| {
             self.get(m).map_or_else(|| "–".to_owned(), |e| format!("{:.*}", m.digits, e.scaled(m.scale)))
@@ -112,7 +105,6 @@ impl MetricSummary {
 }
 
 /// Mean of a metric over the flights that have metrics.
-#[must_use]
 pub fn mean(flights: &[Outcome], metric: &Metric) -> Option<f64> {
     let values: Vec<f64> = flights.iter().filter_map(|f| f.metrics.as_ref()).map(metric.get).collect();
     (!values.is_empty()).then(|| values.iter().sum::<f64>() / values.len() as f64)

@@ -98,9 +98,6 @@ impl fmt::Display for Request {
 /// Somebody who does what no program can.
 pub trait Person: Sync {
     /// Comes back when it is done.
-    ///
-    /// # Errors
-    /// If it is not going to be done.
     fn ask(&self, request: &Request) -> Result<()>;
 }
 

@@ -28,7 +28,7 @@ const MAX_ITERATIONS: u32 = 80;
 /// The largest number of flights at a station.
 pub const MAX_FLIGHTS: u32 = 200;
 
-/// Settings of a loop. A loop that goes on must have the ones it began with.
+/// Settings of a loop. A loop continues only with the ones it began with.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Settings {
@@ -85,9 +85,6 @@ impl Default for Settings {
 
 impl Settings {
     /// Refuses settings that cannot be.
-    ///
-    /// # Errors
-    /// With the setting and what it may be.
     pub fn check(&self) -> Result<()> {
         ensure!(self.iterations <= MAX_ITERATIONS, "`iterations` may be at most {MAX_ITERATIONS}");
         ensure!((1..=MAX_FLIGHTS).contains(&self.flights), "`flights` must lie in 1 to {MAX_FLIGHTS}");
@@ -105,9 +102,6 @@ impl Settings {
     }
 
     /// The native or virtual drone of these settings; `elf` is the virtual one's image.
-    ///
-    /// # Errors
-    /// If the world or task is not valid for it, or a program is missing.
     pub fn simulated_drone(&self, elf: Option<&Path>) -> Result<Box<dyn Drone>> {
         match self.drone.as_str() {
             "native" => {
@@ -124,7 +118,6 @@ impl Settings {
     }
 
     /// Names of the settings in which the other differs.
-    #[must_use]
     pub fn differences(&self, other: &Self) -> Vec<String> {
         let fields = |s: &Self| serde_json::to_value(s).unwrap_or_default();
         let (mine, others) = (fields(self), fields(other));
@@ -133,7 +126,6 @@ impl Settings {
     }
 
     /// The noise of an exploring flight.
-    #[must_use]
     pub fn exploration(&self, seed: u64) -> Exploration {
         Exploration { enabled: true, std: self.noise, hold: self.hold, seed: seed as u32 }
     }

@@ -37,14 +37,12 @@ pub struct TrustRegion {
 
 impl TrustRegion {
     /// Largest change of each gain's logarithm.
-    #[must_use]
     pub fn bounds(&self) -> [f64; GAIN_COUNT] {
         let step = |gain| if gain < FIRST_FAST_GAIN { self.step } else { self.fast_step };
         std::array::from_fn(|gain| f64::from(self.scale * step(gain)))
     }
 
     /// The scale after these decisions about steps.
-    #[must_use]
     pub fn scale_after<'a>(decisions: impl IntoIterator<Item = &'a Decision>) -> f32 {
         decisions
             .into_iter()
@@ -80,7 +78,6 @@ pub struct WorldFlight {
 }
 
 /// Why worlds refuse a table, given flights of the present and the new one in each, by the world's number.
-#[must_use]
 pub fn refusal(flights: &[(u64, WorldFlight, WorldFlight)]) -> Option<String> {
     let n = flights.len();
     let crashes: Vec<u64> =
@@ -115,14 +112,12 @@ pub struct Decision {
 
 impl Decision {
     /// About an adaptation that proposed no table.
-    #[must_use]
     pub fn unchanged() -> Self {
         let reason = "the adaptation proposed no change".to_owned();
         Self { is_kept: false, is_clear: false, change: None, reason }
     }
 
     /// Clearly better.
-    #[must_use]
     pub fn is_improvement(&self) -> bool {
         self.is_kept && self.is_clear
     }
@@ -130,7 +125,6 @@ impl Decision {
 
 /// Compares a table with the best so far, flight by flight with the same seeds. The first has nothing to be
 /// compared with.
-#[must_use]
 pub fn decide(best: Option<&[Outcome]>, new: &[Outcome]) -> Decision {
     let Some(best) = best else {
         let reason = "the simulator's table".to_owned();

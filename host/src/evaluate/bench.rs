@@ -33,32 +33,26 @@ const PROTOCOL: &str = "protocol.json";
 /// A controller in a task, a world and a seed.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Key {
-    /// World.
-    pub world: String,
-    /// Task.
-    pub task: Task,
-    /// Controller.
-    pub controller: ControllerKind,
-    /// Variation of how it learned; usually none.
-    pub variation: String,
+pub(crate) struct Key {
+    pub(crate) world: String,
+    pub(crate) task: Task,
+    pub(crate) controller: ControllerKind,
+    pub(crate) variation: String,
     /// Seed of its training and its flights.
-    pub seed: u64,
+    pub(crate) seed: u64,
 }
 
 /// Flights that judge a controller.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Cell {
-    /// Of what.
-    pub key: Key,
-    /// What came of each.
-    pub flights: Vec<Outcome>,
+pub(crate) struct Cell {
+    pub(crate) key: Key,
+    pub(crate) flights: Vec<Outcome>,
 }
 
 /// A job.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Job {
+pub(crate) enum Job {
     /// A training in the simulator.
     Train {
         /// Its seed.
@@ -96,9 +90,9 @@ struct BenchWorld {
 
 /// An evaluation and its folder.
 #[derive(Debug)]
-pub struct Bench {
+pub(crate) struct Bench {
     /// What is compared.
-    pub settings: SuiteSettings,
+    pub(crate) settings: SuiteSettings,
     out: PathBuf,
     /// By their names in tables.
     worlds: BTreeMap<String, BenchWorld>,
@@ -111,10 +105,7 @@ pub struct Bench {
 impl Bench {
     /// Checks settings; nothing is written yet. Given runs take the place of trainings, and their seeds that of
     /// the settings'. `elf` is a virtual drone's image.
-    ///
-    /// # Errors
-    /// If a world, a preset, a setting or a run is not valid.
-    pub fn new(
+    pub(crate) fn new(
         settings: SuiteSettings,
         out: &Path,
         runs: &[PathBuf],
@@ -150,10 +141,7 @@ impl Bench {
     }
 
     /// Prepares the folder, or makes sure that it holds the beginnings of this very evaluation.
-    ///
-    /// # Errors
-    /// If it holds something else, or cannot be written.
-    pub fn open(&self, resume: bool) -> Result<()> {
+    pub(crate) fn open(&self, resume: bool) -> Result<()> {
         let path = self.out.join(PROTOCOL);
         if path.exists() {
             ensure!(
@@ -179,8 +167,7 @@ impl Bench {
     }
 
     /// Everything that is to be judged.
-    #[must_use]
-    pub fn keys(&self) -> Vec<Key> {
+    pub(crate) fn keys(&self) -> Vec<Key> {
         let s = &self.settings;
         let mut keys = Vec::new();
         for world in &s.worlds {
@@ -202,10 +189,7 @@ impl Bench {
     }
 
     /// Everything that is not done yet, what takes long first.
-    ///
-    /// # Errors
-    /// If a result that is there cannot be read.
-    pub fn jobs(&self) -> Result<Vec<Job>> {
+    pub(crate) fn jobs(&self) -> Result<Vec<Job>> {
         let mut jobs: Vec<Job> = self.keys().into_iter().map(Job::Judge).collect();
         let mut at = 0;
         while let Some(job) = jobs.get(at).cloned() {
@@ -232,8 +216,7 @@ impl Bench {
     }
 
     /// What a job needs the results of.
-    #[must_use]
-    pub fn needs(&self, job: &Job) -> Vec<Job> {
+    pub(crate) fn needs(&self, job: &Job) -> Vec<Job> {
         match job {
             Job::Train { .. } => Vec::new(),
             Job::Search { .. } => vec![Job::Train { seed: self.first_seed(), randomised: false }],
@@ -249,10 +232,7 @@ impl Bench {
     }
 
     /// Does a job and keeps its result.
-    ///
-    /// # Errors
-    /// If something that it needs cannot be read, or its result not be written.
-    pub fn work(&self, job: &Job) -> Result<()> {
+    pub(crate) fn work(&self, job: &Job) -> Result<()> {
         let protocol = &self.settings.protocol;
         match job {
             Job::Train { seed, randomised } => {
@@ -349,10 +329,7 @@ impl Bench {
     }
 
     /// The flights that judge a controller.
-    ///
-    /// # Errors
-    /// If they cannot be read, or are another controller's.
-    pub fn cell(&self, key: &Key) -> Result<Cell> {
+    pub(crate) fn cell(&self, key: &Key) -> Result<Cell> {
         let path = self.cell_path(key);
         let cell: Cell = read(&path)?;
         let judged = self.settings.protocol.judged;
@@ -367,14 +344,12 @@ impl Bench {
     }
 
     /// The folder of the closed loop by which a controller learned.
-    #[must_use]
-    pub fn loop_folder(&self, key: &Key) -> PathBuf {
+    pub(crate) fn loop_folder(&self, key: &Key) -> PathBuf {
         self.path("loops", &learning(key))
     }
 
     /// The folder of a controller's first judged flight.
-    #[must_use]
-    pub fn first_flight(&self, key: &Key) -> PathBuf {
+    pub(crate) fn first_flight(&self, key: &Key) -> PathBuf {
         self.path("cells", key).join(flight_name(1))
     }
 
@@ -405,8 +380,7 @@ impl Bench {
     }
 
     /// The folder.
-    #[must_use]
-    pub fn folder(&self) -> &Path {
+    pub(crate) fn folder(&self) -> &Path {
         &self.out
     }
 

@@ -13,8 +13,7 @@ use super::suite::Protocol;
 const FIRST_SEED: u64 = 1 << 48;
 
 /// Searches gains for the highest mean cumulative reward of native flights, from `start` on.
-#[must_use]
-pub fn search(world: &PlantParams, task: Task, start: &GainTable, protocol: &Protocol) -> Gains {
+pub(crate) fn search(world: &PlantParams, task: Task, start: &GainTable, protocol: &Protocol) -> Gains {
     let settings = Search {
         population: protocol.oracle_population,
         generations: protocol.oracle_generations,

@@ -11,7 +11,7 @@ use crate::stats::Estimate;
 /// What a number must be.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Bound {
+pub(crate) enum Bound {
     /// At least so much.
     AtLeast(f64),
     /// More than that.
@@ -23,7 +23,7 @@ pub enum Bound {
 /// Whether a claim holds.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum ClaimStatus {
+pub(crate) enum ClaimStatus {
     /// Yes, with its whole interval.
     Met,
     /// The mean is enough, but the interval reaches past the bound, or there is none.
@@ -36,17 +36,15 @@ pub enum ClaimStatus {
 
 /// A claim.
 #[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct Claim {
-    /// In words, with its world.
-    pub text: String,
+pub(crate) struct Claim {
+    pub(crate) text: String,
     /// The number: mean over seeds of what was paired by seed.
-    pub measured: Option<Estimate>,
-    /// Its unit.
-    pub unit: &'static str,
+    pub(crate) measured: Option<Estimate>,
+    pub(crate) unit: &'static str,
     /// What it must be.
-    pub needed: Bound,
+    pub(crate) needed: Bound,
     /// Whether it is.
-    pub status: ClaimStatus,
+    pub(crate) status: ClaimStatus,
 }
 
 impl Claim {
@@ -82,8 +80,7 @@ fn judge(measured: &Estimate, needed: Bound) -> ClaimStatus {
 type Less = fn(f64, f64) -> f64;
 
 /// The claims about every world of a comparison.
-#[must_use]
-pub fn claims(results: &Results) -> Vec<Claim> {
+pub(crate) fn claims(results: &Results) -> Vec<Claim> {
     results.settings.worlds.iter().flat_map(|world| about(results, world)).collect()
 }
 

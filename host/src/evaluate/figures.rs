@@ -24,10 +24,7 @@ const MAX_WORLDS: usize = 3;
 type Values = fn(&Trace, usize) -> f64;
 
 /// Draws everything into the folder's `figures`; returns the pictures.
-///
-/// # Errors
-/// If something cannot be read or written.
-pub fn draw(bench: &Bench, results: &Results) -> Result<Vec<PathBuf>> {
+pub(crate) fn draw(bench: &Bench, results: &Results) -> Result<Vec<PathBuf>> {
     let folder = bench.folder().join("figures");
     std::fs::create_dir_all(&folder).with_context(|| format!("{}: cannot be made", folder.display()))?;
     let mut pictures = Vec::new();

@@ -10,26 +10,23 @@ use crate::stats::Estimate;
 
 /// STEADY against the Simulator in one world and task, flight by flight with the same seeds.
 #[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct HarmCheck {
-    /// World.
-    pub world: String,
-    /// Task.
-    pub task: Task,
+pub(crate) struct HarmCheck {
+    pub(crate) world: String,
+    pub(crate) task: Task,
     /// Tracking error with STEADY less that with the simulator's gains, m; below zero is better.
-    pub tracking_error_m: Estimate,
+    pub(crate) tracking_error_m: Estimate,
     /// The same of the cumulative reward; above zero is better.
-    pub cumulative_reward: Estimate,
+    pub(crate) cumulative_reward: Estimate,
     /// Flights that failed with STEADY and not with the simulator's gains.
-    pub new_failures: usize,
+    pub(crate) new_failures: usize,
     /// Flights that failed with the simulator's gains and not with STEADY.
-    pub saved: usize,
+    pub(crate) saved: usize,
     /// Worse beyond its interval, or with new failures.
-    pub harmed: bool,
+    pub(crate) harmed: bool,
 }
 
 /// All worlds and tasks in which both flew.
-#[must_use]
-pub fn compare(results: &Results) -> Vec<HarmCheck> {
+pub(crate) fn compare(results: &Results) -> Vec<HarmCheck> {
     let steady =
         results.groups().filter(|g| g.controller == ControllerKind::Steady && g.variation.is_empty());
     steady.filter_map(|group| in_world(results, group)).collect()

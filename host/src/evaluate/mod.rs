@@ -5,11 +5,11 @@
 //! the oracle's gains. [`results`] puts the numbers together, [`claims`] and [`harm`] say what they show, [`report`]
 //! and [`figures`] write it down.
 
-pub mod bench;
-pub mod ceiling;
-pub mod claims;
-pub mod figures;
-pub mod harm;
-pub mod report;
-pub mod results;
-pub mod suite;
+pub(crate) mod bench;
+pub(crate) mod ceiling;
+pub(crate) mod claims;
+pub(crate) mod figures;
+pub(crate) mod harm;
+pub(crate) mod report;
+pub(crate) mod results;
+pub(crate) mod suite;

@@ -19,59 +19,48 @@ use crate::stats::Estimate;
 
 /// Everything that an evaluation shows.
 #[derive(Clone, Debug, Serialize)]
-pub struct Report {
-    /// What was compared.
-    pub settings: SuiteSettings,
-    /// The table.
-    pub rows: Vec<TableRow>,
+pub(crate) struct Report {
+    pub(crate) settings: SuiteSettings,
+    pub(crate) rows: Vec<TableRow>,
     /// What it should show and whether it does; of the suites `paper` and `quick`.
-    pub claims: Vec<Claim>,
+    pub(crate) claims: Vec<Claim>,
     /// STEADY against the Simulator, flight by flight.
-    pub harm: Vec<HarmCheck>,
+    pub(crate) harm: Vec<HarmCheck>,
     /// What learning from flights took and brought.
-    pub learning: Vec<Learning>,
+    pub(crate) learning: Vec<Learning>,
 }
 
 /// Learning of a controller, over seeds.
 #[derive(Clone, Debug, Serialize)]
-pub struct Learning {
-    /// World.
-    pub world: String,
-    /// Task.
-    pub task: Task,
-    /// Controller.
-    pub controller: ControllerKind,
-    /// Variation.
-    pub variation: String,
-    /// Closed loops.
-    pub loops: usize,
-    /// Their exploring flights.
-    pub exploring_flights: usize,
-    /// Those that failed.
-    pub failed: usize,
-    /// Their judging flights.
-    pub judging_flights: usize,
+pub(crate) struct Learning {
+    pub(crate) world: String,
+    pub(crate) task: Task,
+    pub(crate) controller: ControllerKind,
+    pub(crate) variation: String,
+    pub(crate) loops: usize,
+    pub(crate) exploring_flights: usize,
+    pub(crate) failed: usize,
+    pub(crate) judging_flights: usize,
     /// Iterations without a proposal: the worlds refused every part of the step.
-    pub refused: usize,
+    pub(crate) refused: usize,
     /// Tables that were rolled back.
-    pub rolled_back: usize,
+    pub(crate) rolled_back: usize,
     /// Loops that ended with the first table.
-    pub unchanged: usize,
+    pub(crate) unchanged: usize,
     /// Held-out squared error of the next state relative to how far it moves, with the new skills, in the last
     /// adaptation.
-    pub error_with_discovery: Option<Estimate>,
+    pub(crate) error_with_discovery: Option<Estimate>,
     /// The same with the simulator's skills alone, same flights and gains.
-    pub error_without_discovery: Option<Estimate>,
+    pub(crate) error_without_discovery: Option<Estimate>,
     /// Largest normalised correlation of a new skill with one of the simulator's.
-    pub correlation: Option<f64>,
+    pub(crate) correlation: Option<f64>,
     /// The same before the projection: by the penalty λ alone.
-    pub correlation_by_penalty: Option<f64>,
+    pub(crate) correlation_by_penalty: Option<f64>,
 }
 
 impl Report {
     /// From results.
-    #[must_use]
-    pub fn new(results: &Results) -> Self {
+    pub(crate) fn new(results: &Results) -> Self {
         let has_claims = matches!(results.settings.suite, Suite::Paper | Suite::Quick);
         Self {
             settings: results.settings.clone(),
@@ -83,8 +72,7 @@ impl Report {
     }
 
     /// For people.
-    #[must_use]
-    pub fn markdown(&self) -> String {
+    pub(crate) fn markdown(&self) -> String {
         let mut text = String::new();
         // Writing to a string cannot fail.
         let _ = self.write(&mut text);
@@ -300,10 +288,7 @@ fn learning(results: &Results, group: Group<'_>) -> Option<Learning> {
 }
 
 /// Every judged flight, one a line.
-///
-/// # Errors
-/// Never, as nothing is written to a file.
-pub fn csv(results: &Results) -> Result<Vec<u8>> {
+pub(crate) fn csv(results: &Results) -> Result<Vec<u8>> {
     let mut out = csv::Writer::from_writer(Vec::new());
     let key = ["world", "task", "controller", "variation", "seed", "flight"];
     out.write_record(key.into_iter().chain(METRICS.map(|m| m.id)).chain(["failed"]))?;

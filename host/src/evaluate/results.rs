@@ -19,15 +19,11 @@ use super::suite::{SuiteSettings, learned_on};
 
 /// All seeds of a controller in a task and world.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Group<'a> {
-    /// World.
-    pub world: &'a str,
-    /// Task.
-    pub task: Task,
-    /// Controller.
-    pub controller: ControllerKind,
-    /// Variation of how it learned; usually none.
-    pub variation: &'a str,
+pub(crate) struct Group<'a> {
+    pub(crate) world: &'a str,
+    pub(crate) task: Task,
+    pub(crate) controller: ControllerKind,
+    pub(crate) variation: &'a str,
 }
 
 impl Group<'_> {
@@ -39,40 +35,32 @@ impl Group<'_> {
 
 /// One line of the table.
 #[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct TableRow {
-    /// World.
-    pub world: String,
-    /// Task.
-    pub task: Task,
-    /// Controller.
-    pub controller: ControllerKind,
-    /// Variation of how it learned.
-    pub variation: String,
+pub(crate) struct TableRow {
+    pub(crate) world: String,
+    pub(crate) task: Task,
+    pub(crate) controller: ControllerKind,
+    pub(crate) variation: String,
     /// The task it learned on, if it learned from flights.
-    pub learned_on: Option<Task>,
+    pub(crate) learned_on: Option<Task>,
     /// Its metrics over seeds.
     #[serde(flatten)]
-    pub summary: MetricSummary,
+    pub(crate) summary: MetricSummary,
 }
 
 /// A closed loop by which a controller learned.
 #[derive(Clone, Debug)]
-pub struct LearnedLoop {
-    /// Its journal.
-    pub journal: Journal,
+pub(crate) struct LearnedLoop {
+    pub(crate) journal: Journal,
     /// The report of its last adaptation.
-    pub last_adaptation: Option<AdaptReport>,
+    pub(crate) last_adaptation: Option<AdaptReport>,
 }
 
 /// Everything that was flown.
 #[derive(Clone, Debug)]
-pub struct Results {
-    /// What was compared.
-    pub settings: SuiteSettings,
-    /// Judged flights.
-    pub cells: Vec<Cell>,
-    /// Loops by which controllers learned.
-    pub loops: Vec<(Key, LearnedLoop)>,
+pub(crate) struct Results {
+    pub(crate) settings: SuiteSettings,
+    pub(crate) cells: Vec<Cell>,
+    pub(crate) loops: Vec<(Key, LearnedLoop)>,
 }
 
 impl LearnedLoop {
@@ -95,10 +83,7 @@ impl LearnedLoop {
 
 impl Results {
     /// Reads everything that an evaluation left.
-    ///
-    /// # Errors
-    /// If something is missing or cannot be read.
-    pub fn load(bench: &Bench) -> Result<Self> {
+    pub(crate) fn load(bench: &Bench) -> Result<Self> {
         let keys = bench.keys();
         let cells = keys.iter().map(|key| bench.cell(key)).collect::<Result<_>>()?;
         let loops = keys
@@ -113,19 +98,18 @@ impl Results {
     }
 
     /// Flights of a group, seed by seed.
-    pub fn flights<'a>(&'a self, group: Group<'a>) -> impl Iterator<Item = (u64, &'a [Outcome])> {
+    pub(crate) fn flights<'a>(&'a self, group: Group<'a>) -> impl Iterator<Item = (u64, &'a [Outcome])> {
         let cells = self.cells.iter().filter(move |cell| group.has(&cell.key));
         cells.map(|cell| (cell.key.seed, &cell.flights[..]))
     }
 
     /// Means over the flights of each seed.
-    #[must_use]
-    pub fn per_seed(&self, group: Group<'_>, metric: &Metric) -> BTreeMap<u64, f64> {
+    pub(crate) fn per_seed(&self, group: Group<'_>, metric: &Metric) -> BTreeMap<u64, f64> {
         self.flights(group).filter_map(|(seed, flights)| Some((seed, mean(flights, metric)?))).collect()
     }
 
     /// Every group that was flown.
-    pub fn groups(&self) -> impl Iterator<Item = Group<'_>> {
+    pub(crate) fn groups(&self) -> impl Iterator<Item = Group<'_>> {
         let s = &self.settings;
         s.worlds.iter().flat_map(move |world| {
             s.tasks.iter().flat_map(move |task| {
@@ -142,8 +126,7 @@ impl Results {
     }
 
     /// The table.
-    #[must_use]
-    pub fn rows(&self) -> Vec<TableRow> {
+    pub(crate) fn rows(&self) -> Vec<TableRow> {
         let row = |group: Group<'_>| {
             let seeds: Vec<&[Outcome]> = self.flights(group).map(|(_, flights)| flights).collect();
             TableRow {
@@ -159,19 +142,18 @@ impl Results {
     }
 
     /// Loops of a controller on a task in a world, in a variation.
-    pub fn loops_of<'a>(&'a self, group: Group<'a>) -> impl Iterator<Item = &'a LearnedLoop> {
+    pub(crate) fn loops_of<'a>(&'a self, group: Group<'a>) -> impl Iterator<Item = &'a LearnedLoop> {
         self.loops.iter().filter(move |(key, _)| group.has(key)).map(|(_, learned)| learned)
     }
 }
 
 /// Values of pairs with the same seed.
-pub fn paired(a: &BTreeMap<u64, f64>, b: &BTreeMap<u64, f64>, value: impl Fn(f64, f64) -> f64) -> Vec<f64> {
+pub(crate) fn paired(a: &BTreeMap<u64, f64>, b: &BTreeMap<u64, f64>, value: impl Fn(f64, f64) -> f64) -> Vec<f64> {
     a.iter().filter_map(|(seed, a)| Some(value(*a, *b.get(seed)?))).collect()
 }
 
 /// An estimate, if there are samples.
-#[must_use]
-pub fn estimate(samples: &[f64]) -> Option<Estimate> {
+pub(crate) fn estimate(samples: &[f64]) -> Option<Estimate> {
     (!samples.is_empty()).then(|| Estimate::of(samples))
 }
 

@@ -33,7 +33,7 @@ const VARIATIONS: [&str; 10] = [
 /// A suite of comparisons.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Suite {
+pub(crate) enum Suite {
     /// The paper's table and figures, with five seeds.
     Paper,
     /// A short look with one seed.
@@ -45,8 +45,7 @@ pub enum Suite {
 }
 
 /// The task on whose flights a controller learns that is judged by `task`.
-#[must_use]
-pub fn learned_on(task: Task) -> Task {
+pub(crate) fn learned_on(task: Task) -> Task {
     match task {
         Task::Hover | Task::TakeoffLand => Task::TakeoffLand,
         Task::FigureEight | Task::Square | Task::Helix => Task::FigureEight,
@@ -56,41 +55,38 @@ pub fn learned_on(task: Task) -> Task {
 /// What every number depends on: it must not change between the beginning of an evaluation and its end.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Protocol {
+pub(crate) struct Protocol {
     /// Which drone flies: `native` or `virtual`.
-    pub drone: String,
+    pub(crate) drone: String,
     /// Preset of the trainings.
-    pub preset: String,
+    pub(crate) preset: String,
     /// Random worlds of the training with domain randomisation.
-    pub random_worlds: usize,
+    pub(crate) random_worlds: usize,
     /// Exploring flights to learn from, in each task.
-    pub flights: u32,
+    pub(crate) flights: u32,
     /// Iterations of the closed loop that they are flown in.
-    pub iterations: u32,
+    pub(crate) iterations: u32,
     /// Flights that judge the table of an iteration.
-    pub judging: u32,
+    pub(crate) judging: u32,
     /// Standard deviations of the noise in the exploring flights.
-    pub noise: [f32; 4],
+    pub(crate) noise: [f32; 4],
     /// Control steps for which a draw of it is held.
-    pub hold: u16,
+    pub(crate) hold: u16,
     /// Changed settings of the adaptation, each `key=value`.
-    pub adapt: Vec<String>,
+    pub(crate) adapt: Vec<String>,
     /// Flights that a controller is judged by in the end.
-    pub judged: u32,
+    pub(crate) judged: u32,
     /// Generations of the oracle's search.
-    pub oracle_generations: usize,
+    pub(crate) oracle_generations: usize,
     /// Candidates in each.
-    pub oracle_population: usize,
+    pub(crate) oracle_population: usize,
     /// Flights of each candidate.
-    pub oracle_flights: usize,
+    pub(crate) oracle_flights: usize,
 }
 
 impl Protocol {
     /// Settings of the closed loop by which a controller learns.
-    ///
-    /// # Errors
-    /// If a setting or the variation is not valid.
-    pub fn closed_loop(
+    pub(crate) fn closed_loop(
         &self,
         controller: ControllerKind,
         variation: &str,
@@ -136,27 +132,23 @@ impl Protocol {
 /// The axes of a comparison.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct SuiteSettings {
+pub(crate) struct SuiteSettings {
     /// The suite that they are of.
-    pub suite: Suite,
+    pub(crate) suite: Suite,
     /// Worlds: shipped ones, files, or `sample-N`.
-    pub worlds: Vec<String>,
-    /// Tasks.
-    pub tasks: Vec<Task>,
-    /// Controllers.
-    pub controllers: Vec<ControllerKind>,
+    pub(crate) worlds: Vec<String>,
+    pub(crate) tasks: Vec<Task>,
+    pub(crate) controllers: Vec<ControllerKind>,
     /// Variations of what learns from flights; the empty one is the protocol itself.
-    pub variations: Vec<String>,
+    pub(crate) variations: Vec<String>,
     /// Seeds of trainings and flights.
-    pub seeds: Vec<u64>,
-    /// The protocol.
-    pub protocol: Protocol,
+    pub(crate) seeds: Vec<u64>,
+    pub(crate) protocol: Protocol,
 }
 
 impl SuiteSettings {
     /// A suite's own settings.
-    #[must_use]
-    pub fn of(suite: Suite) -> Self {
+    pub(crate) fn of(suite: Suite) -> Self {
         use ControllerKind::{DomainRandomisation, Oracle, Pid, Simulator, Steady, Transfer};
         let paper = Self {
             suite,
@@ -218,10 +210,7 @@ impl SuiteSettings {
     }
 
     /// Checks every loop's settings, and leaves out variations that are the protocol itself.
-    ///
-    /// # Errors
-    /// If a setting or a variation is not valid.
-    pub fn checked(mut self) -> anyhow::Result<Self> {
+    pub(crate) fn checked(mut self) -> anyhow::Result<Self> {
         let of = |variation: &str| {
             let settings =
                 self.protocol.closed_loop(ControllerKind::Steady, variation, "", Task::default(), 1)?;
@@ -240,7 +229,7 @@ impl SuiteSettings {
     }
 
     /// The variations that there are of a controller.
-    pub fn variations_of(&self, controller: ControllerKind) -> impl Iterator<Item = &str> {
+    pub(crate) fn variations_of(&self, controller: ControllerKind) -> impl Iterator<Item = &str> {
         self.variations.iter().map(String::as_str).filter(move |variation| match controller {
             ControllerKind::Steady => true,
             // Without discovery only the number of flights matters.
