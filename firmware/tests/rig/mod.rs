@@ -1,48 +1,32 @@
 //! The firmware's flight step in closed loop with the simulator.
 #![allow(dead_code, reason = "every test uses its part of it")]
 
+use std::ops::{Deref, DerefMut};
+
 use steady_common::commander::{Command, HighLevel, Pace, Refusal, Setpoint};
-use steady_common::estimator::{Imu, Mocap};
 use steady_common::supervisor::State as Supervised;
 use steady_common::transition::Transition;
 use steady_common::{Quat, Reference, State, Vec3};
-use steady_firmware::flight::{Boot, Event, Flight, Sensors};
+use steady_firmware::flight::{Boot, Event};
 use steady_firmware::settings::Settings;
-use steady_firmware::telemetry::Telemetry;
-use steady_sim::world::PerceptionSource;
-use steady_sim::{Drone, Initial, Params, World};
+use steady_native::ClosedLoop;
+use steady_sim::{Initial, PlantParams, World};
 
 /// One control step as it really was.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Sample {
     pub(crate) time_s: f32,
     pub(crate) truth: State,
-    pub(crate) seen: State,
+    pub(crate) estimate: State,
     pub(crate) reference: Reference,
     pub(crate) pwm: [u16; 4],
     pub(crate) supervisor: Supervised,
 }
 
-/// A drone, its firmware and everything around them.
+/// A drone with its firmware, who commands it, and a record of what happened.
 pub(crate) struct Rig {
-    params: Params,
-    pub(crate) drone: Drone,
-    pub(crate) flight: Flight,
-    pub(crate) settings: Settings,
-    now_us: u64,
-    /// The cameras are on.
-    pub(crate) mocap_on: bool,
-    /// What the drone measures of its battery instead of the truth.
-    pub(crate) battery_v: Option<f32>,
-    /// The sensors' self-test.
-    pub(crate) healthy: bool,
-    pub(crate) card_ready: bool,
-    /// Added to what the accelerometer feels, m/s².
-    pub(crate) imu_error: Vec3,
-    /// Part of their power that the motors still give.
-    pub(crate) motor_health: [f32; 4],
-    /// Another force on the body, N.
-    pub(crate) push_n: Vec3,
+    closed_loop: ClosedLoop,
+    world: PlantParams,
     pub(crate) samples: Vec<Sample>,
     pub(crate) records: Vec<Transition>,
     pub(crate) events: Vec<Event>,
@@ -51,30 +35,31 @@ pub(crate) struct Rig {
     stream_start_s: f32,
 }
 
+impl Deref for Rig {
+    type Target = ClosedLoop;
+
+    fn deref(&self) -> &ClosedLoop {
+        &self.closed_loop
+    }
+}
+
+impl DerefMut for Rig {
+    fn deref_mut(&mut self) -> &mut ClosedLoop {
+        &mut self.closed_loop
+    }
+}
+
 impl Rig {
     /// A drone on the floor in a world of this name.
     pub(crate) fn new(world: &str, seed: u64, boot: Boot) -> Self {
-        Self::in_world(World::named(world).unwrap(), seed, boot)
+        Self::in_world(&World::named(world).unwrap(), seed, boot)
     }
 
-    pub(crate) fn in_world(mut world: World, seed: u64, boot: Boot) -> Self {
-        world.physics.rate_hz = 1000.0;
-        world.perception.source = PerceptionSource::Sensors;
-        let params = world.compile().unwrap();
-        let settings = Settings::new();
+    pub(crate) fn in_world(world: &World, seed: u64, boot: Boot) -> Self {
+        let world = PlantParams::new(world).unwrap();
         Self {
-            drone: Drone::new(&params, seed, 0),
-            params,
-            flight: Flight::new(boot, &settings),
-            settings,
-            now_us: 0,
-            mocap_on: true,
-            battery_v: None,
-            healthy: true,
-            card_ready: true,
-            imu_error: Vec3::ZERO,
-            motor_health: [1.0; 4],
-            push_n: Vec3::ZERO,
+            closed_loop: ClosedLoop::new(&world, seed, boot, Settings::new()),
+            world,
             samples: Vec::new(),
             records: Vec::new(),
             events: Vec::new(),
@@ -83,20 +68,12 @@ impl Rig {
         }
     }
 
-    pub(crate) fn time_s(&self) -> f32 {
-        self.now_us as f32 * 1e-6
-    }
-
-    pub(crate) fn telemetry(&self) -> &Telemetry {
-        self.flight.telemetry()
-    }
-
     pub(crate) fn state(&self) -> Supervised {
         self.telemetry().supervisor
     }
 
     pub(crate) fn command(&mut self, command: Command) -> Result<(), Refusal> {
-        self.flight.command(self.now_us, &command, &self.settings)
+        self.closed_loop.command(&command)
     }
 
     pub(crate) fn high_level(&mut self, request: HighLevel) -> Result<(), Refusal> {
@@ -110,15 +87,15 @@ impl Rig {
 
     /// Back onto its feet.
     pub(crate) fn place_on_floor(&mut self) {
-        let initial = Initial::on_floor(&self.params, Vec3::ZERO);
-        self.drone.reset(&self.params, &initial);
+        let initial = Initial::on_floor(self.world.params(), Vec3::ZERO);
+        self.plant.reset(&initial);
     }
 
     /// Onto its back, where it is.
     pub(crate) fn turn_over(&mut self) {
         let attitude = Quat::from_euler(Vec3::new(3.0, 0.0, 0.0));
-        let state = State { attitude, ..*self.drone.truth() };
-        self.drone.reset(&self.params, &Initial { state, ..Initial::default() });
+        let state = State { attitude, ..*self.plant.truth() };
+        self.plant.reset(&Initial { state, ..Initial::default() });
     }
 
     pub(crate) fn go_to(&mut self, position: Vec3, duration: f32) -> Result<(), Refusal> {
@@ -127,51 +104,28 @@ impl Rig {
 
     /// One millisecond.
     pub(crate) fn step(&mut self) {
-        self.now_us += 1000;
-        if let Some(frame) = self.drone.mocap().filter(|_| self.mocap_on) {
-            let l = &self.settings.localization;
-            let mocap = Mocap {
-                position: frame.position_m,
-                position_std: l.position_std,
-                attitude: frame.attitude.map(|q| (q, l.attitude_std)),
-            };
-            let _ = self.command(Command::Mocap(mocap));
-        }
-        let streams = self.now_us.is_multiple_of(10_000);
+        let streams = (self.now_us() + 1000).is_multiple_of(10_000);
         if let Some(setpoint) = self.stream.as_ref().filter(|_| streams) {
-            let setpoint = setpoint(self.time_s() - self.stream_start_s);
+            let setpoint = setpoint(self.time_s() + 0.001 - self.stream_start_s);
             self.command(Command::Setpoint(setpoint)).unwrap();
         }
-        let imu = self.drone.imu().unwrap();
-        let sensors = Sensors {
-            imu: Imu { accelerometer: imu.accelerometer_m_s2 + self.imu_error, gyro: imu.gyro_rad_s },
-            battery_v: self.battery_v.unwrap_or(self.drone.battery().voltage_v),
-            healthy: self.healthy,
-            card_ready: self.card_ready,
-            barometer: None,
-        };
-        let output = self.flight.step(self.now_us, &sensors, &self.settings);
+        let output = self.closed_loop.step();
         self.events.extend(output.event);
-        if let Some(record) = output.transition {
-            let t = self.flight.telemetry();
-            self.samples.push(Sample {
-                time_s: self.time_s(),
-                truth: *self.drone.truth(),
-                seen: t.state,
-                reference: t.reference,
-                pwm: output.pwm,
-                supervisor: t.supervisor,
-            });
-            if !t.supervisor.may_fly() {
-                assert_eq!(output.pwm, [0; 4], "motors run in state {}", t.supervisor.name());
-            }
-            self.records.push(record);
+        let Some(record) = output.transition else { return };
+        let t = self.telemetry();
+        let sample = Sample {
+            time_s: self.time_s(),
+            truth: *self.plant.truth(),
+            estimate: t.state,
+            reference: t.reference,
+            pwm: output.pwm,
+            supervisor: t.supervisor,
+        };
+        if !sample.supervisor.may_fly() {
+            assert_eq!(output.pwm, [0; 4], "motors run in state {}", sample.supervisor.name());
         }
-        let mut given = output.pwm;
-        for (given, health) in given.iter_mut().zip(self.motor_health) {
-            *given = (f32::from(*given) * health) as u16;
-        }
-        self.drone.step_pwm(&self.params, given, self.push_n);
+        self.samples.push(sample);
+        self.records.push(record);
     }
 
     pub(crate) fn run(&mut self, seconds: f32) {
@@ -207,7 +161,7 @@ impl Rig {
         self.take_off(1.0);
         self.run(4.0);
         assert_eq!(self.state(), Supervised::Flying);
-        let height = self.drone.truth().position.z;
+        let height = self.plant.truth().position.z;
         assert!((height - 1.0).abs() < 0.2, "{height}");
     }
 
