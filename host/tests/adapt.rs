@@ -279,6 +279,7 @@ fn worlds_refuse_what_would_crash_and_pass_what_would_not() {
     let worlds = ConsistentWorlds::find(&flight, &table(1), 2).unwrap();
     let same = worlds.check(&nominal).unwrap();
     assert_eq!((same.refused, same.present_reward), (None, same.new_reward));
+    assert!(same.present_reward.is_some());
     assert_eq!(same.worlds.len(), 6);
     let mut bad = nominal;
     bad.attitude.p.xy *= 4.0;

@@ -53,7 +53,7 @@ pub struct Data {
 }
 
 /// How discovery went.
-#[derive(Clone, Copy, Debug, Default, PartialEq, serde::Serialize, serde::Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, serde::Serialize)]
 pub struct Found {
     /// L_disc of the last batch.
     pub loss: f64,

@@ -1,6 +1,6 @@
 //! What an adaptation found: `adapt.json`.
 
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 use steady_common::GainTable;
 use steady_common::gains::{GAIN_COUNT, GAINS};
 
@@ -14,8 +14,7 @@ use super::worlds::{Accepted, WorldCheck};
 pub const NAME: &str = "adapt.json";
 
 /// What an adaptation found.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
+#[derive(Clone, Debug, Serialize)]
 pub struct AdaptReport {
     /// Flights that were learned from.
     pub flights: usize,
@@ -44,8 +43,7 @@ pub struct AdaptReport {
 
 /// Squared error of the predicted next state on pieces of flights that were not fitted, relative to how far the
 /// state moves.
-#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
+#[derive(Clone, Copy, Debug, Serialize)]
 pub struct Prediction {
     /// By the simulator itself, P°.
     pub simulator: f64,
@@ -58,8 +56,7 @@ pub struct Prediction {
 }
 
 /// Predicted change of a flight's cumulative reward.
-#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
+#[derive(Clone, Copy, Debug, Serialize)]
 pub struct Improvement {
     /// Predicted reward of a flight with the present gains, without its constant.
     pub present: f64,
@@ -70,11 +67,10 @@ pub struct Improvement {
 }
 
 /// How a gain changed.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
+#[derive(Clone, Debug, Serialize)]
 pub struct GainChange {
     /// The gain.
-    pub name: String,
+    pub name: &'static str,
     /// Its value in the present table.
     pub from: f32,
     /// Its value in the new one.
@@ -113,7 +109,7 @@ impl AdaptReport {
         let (from, to) = (present.gains.to_array(), table.gains.to_array());
         let mut gains: Vec<GainChange> = (0..GAIN_COUNT)
             .map(|i| GainChange {
-                name: GAINS[i].name.to_owned(),
+                name: GAINS[i].name,
                 from: from[i],
                 to: to[i],
                 gradient: learned.step.gradient[i],

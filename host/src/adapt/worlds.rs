@@ -5,7 +5,7 @@
 //! crashes or flies clearly worse there is refused.
 
 use anyhow::Result;
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 use steady_common::exploration::Exploration;
 use steady_common::law::{self, Vehicle};
 use steady_common::{Action, GainTable, Gains, Reference, State};
@@ -47,17 +47,16 @@ pub struct ConsistentWorlds {
 }
 
 /// What the worlds say of a table.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
+#[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct WorldCheck {
     /// Numbers of the worlds, as `steady world sample --seed` makes them.
     pub worlds: Vec<u64>,
     /// Why the table is refused, if it is.
     pub refused: Option<String>,
-    /// Mean cumulative reward with the present table.
-    pub present_reward: f64,
+    /// Mean cumulative reward with the present table; `None` if a flight has no metrics.
+    pub present_reward: Option<f64>,
     /// The same with the new one.
-    pub new_reward: f64,
+    pub new_reward: Option<f64>,
 }
 
 /// The part of a step that the worlds accept.
@@ -132,7 +131,8 @@ impl ConsistentWorlds {
     fn compare(&self, old: &[WorldFlight], new: &Gains) -> Result<WorldCheck> {
         let new = self.fly(&GainTable { gains: *new, ..self.present })?;
         let mean = |flights: &[WorldFlight]| {
-            flights.iter().map(|f| f.reward).sum::<f64>() / flights.len().max(1) as f64
+            let mean = flights.iter().map(|f| f.reward).sum::<f64>() / flights.len().max(1) as f64;
+            mean.is_finite().then_some(mean)
         };
         let worlds: Vec<u64> = self.worlds.iter().map(|(seed, _)| *seed).collect();
         let pairs: Vec<_> =

@@ -162,8 +162,8 @@ fn show(report: &AdaptReport, out: &Path) {
             "in {} worlds that resemble the data: reward {:.0} with the present gains, {:.0} with the new ones; {:.0} % of \
              the step is taken",
             worlds.worlds.len(),
-            worlds.present_reward,
-            worlds.new_reward,
+            worlds.present_reward.unwrap_or(f64::NAN),
+            worlds.new_reward.unwrap_or(f64::NAN),
             100.0 * report.step
         ),
     }

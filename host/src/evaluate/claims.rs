@@ -150,16 +150,9 @@ fn about(results: &Results, world: &str) -> Vec<Claim> {
 fn discovery(results: &Results, world: &str) -> Vec<Claim> {
     let groups =
         results.groups().filter(|g| g.world == world && g.controller == Steady && g.variation.is_empty());
-    let found: Vec<_> =
-        groups.flat_map(|g| results.loops_of(g)).filter_map(|l| l.last_adaptation.as_ref()).collect();
-    let less = found
-        .iter()
-        .filter_map(|r| {
-            let transfer = r.prediction.transfer;
-            Some(100.0 * (transfer - r.prediction.discovery?) / transfer)
-        })
-        .collect();
-    let largest = found.iter().filter_map(|r| Some(r.discovery?.correlation)).reduce(f64::max);
+    let found: Vec<_> = groups.flat_map(|g| results.loops_of(g)).filter_map(|l| l.discovery).collect();
+    let less = found.iter().map(|d| 100.0 * (d.error_without - d.error_with) / d.error_without).collect();
+    let largest = found.iter().map(|d| d.correlation).reduce(f64::max);
     let mut correlation = Claim::new(
         format!("{world}: largest correlation of a new skill with one of the simulator's"),
         "",

@@ -10,7 +10,7 @@ use steady_sim::{METRICS, Task};
 
 use super::claims::{Bound, Claim, ClaimStatus, claims};
 use super::harm::{HarmCheck, compare};
-use super::results::{Group, Results, TableRow, estimate};
+use super::results::{Discovered, Group, Results, TableRow, estimate};
 use super::suite::{Suite, SuiteSettings, learned_on};
 use crate::closed_loop::journal::Made;
 use crate::closed_loop::{ControllerKind, MetricSummary};
@@ -261,13 +261,12 @@ fn write_table<'a>(
 
 fn learning(results: &Results, group: Group<'_>) -> Option<Learning> {
     let loops: Vec<_> = results.loops_of(group).collect();
-    let reports: Vec<_> = loops.iter().filter_map(|l| l.last_adaptation.as_ref()).collect();
-    let found: Vec<_> = reports.iter().filter_map(|r| Some((r.prediction, r.discovery?))).collect();
+    let found: Vec<_> = loops.iter().filter_map(|l| l.discovery).collect();
     let iterations = || loops.iter().flat_map(|l| &l.journal.iterations).filter(|i| i.number > 0);
     let count = |i: usize| loops.iter().map(|l| l.journal.flight_counts()[i]).sum();
     let explored = loops.iter().flat_map(|l| &l.journal.iterations).flat_map(|i| i.explored.iter().flatten());
-    let with: Vec<f64> = found.iter().filter_map(|(p, _)| p.discovery).collect();
-    let without: Vec<f64> = found.iter().map(|(p, _)| p.transfer).collect();
+    let over = |value: fn(&Discovered) -> f64| estimate(&found.iter().map(value).collect::<Vec<_>>());
+    let largest = |value: fn(&Discovered) -> f64| found.iter().map(value).reduce(f64::max);
     (!loops.is_empty()).then(|| Learning {
         world: group.world.to_owned(),
         task: group.task,
@@ -280,10 +279,10 @@ fn learning(results: &Results, group: Group<'_>) -> Option<Learning> {
         refused: iterations().filter(|i| i.made == Some(Made::Unchanged)).count(),
         rolled_back: iterations().filter(|i| i.restored.is_some()).count(),
         unchanged: loops.iter().filter(|l| l.journal.end.as_ref().is_some_and(|e| e.best == 0)).count(),
-        error_with_discovery: estimate(&with),
-        error_without_discovery: estimate(&without),
-        correlation: found.iter().map(|(_, d)| d.correlation).reduce(f64::max),
-        correlation_by_penalty: found.iter().map(|(_, d)| d.correlation_by_penalty).reduce(f64::max),
+        error_with_discovery: over(|d| d.error_with),
+        error_without_discovery: over(|d| d.error_without),
+        correlation: largest(|d| d.correlation),
+        correlation_by_penalty: largest(|d| d.correlation_by_penalty),
     })
 }
 

@@ -4,10 +4,10 @@ use std::collections::BTreeMap;
 
 use anyhow::{Context, Result};
 use serde::Serialize;
+use serde_json::Value;
 use steady_sim::Task;
 use steady_sim::metrics::Metric;
 
-use crate::adapt::AdaptReport;
 use crate::adapt::report::NAME as ADAPT_REPORT;
 use crate::closed_loop::journal::Made;
 use crate::closed_loop::outcome::mean;
@@ -51,8 +51,18 @@ pub(crate) struct TableRow {
 #[derive(Clone, Debug)]
 pub(crate) struct LearnedLoop {
     pub(crate) journal: Journal,
-    /// The report of its last adaptation.
-    pub(crate) last_adaptation: Option<AdaptReport>,
+    /// What discovery brought to the last adaptation, where there was discovery.
+    pub(crate) discovery: Option<Discovered>,
+}
+
+/// From `adapt.json`: held-out errors of the next state with the new skills and without them, and the largest
+/// correlation of a new skill with one of the simulator's, after the projection and by the penalty λ alone.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Discovered {
+    pub(crate) error_with: f64,
+    pub(crate) error_without: f64,
+    pub(crate) correlation: f64,
+    pub(crate) correlation_by_penalty: f64,
 }
 
 /// Everything that was flown.
@@ -68,16 +78,20 @@ impl LearnedLoop {
     fn load(folder: &std::path::Path) -> Result<Self> {
         let journal = Journal::load(folder)?;
         let adapted = journal.iterations.iter().rev().find(|i| i.made != Some(Made::Simulator));
-        let last_adaptation = adapted
-            .map(|i| {
-                let path = ClosedLoop::adapt_folder(folder, i.number).join(ADAPT_REPORT);
-                let text =
-                    std::fs::read(&path).with_context(|| format!("{}: cannot be read", path.display()))?;
-                serde_json::from_slice(&text)
-                    .with_context(|| format!("{}: not a report of `steady adapt`", path.display()))
+        let Some(last) = adapted else { return Ok(Self { journal, discovery: None }) };
+        let path = ClosedLoop::adapt_folder(folder, last.number).join(ADAPT_REPORT);
+        let text = std::fs::read(&path).with_context(|| format!("{}: cannot be read", path.display()))?;
+        let report: Value = serde_json::from_slice(&text)
+            .with_context(|| format!("{}: not a report of `steady adapt`", path.display()))?;
+        let discovered = || {
+            Some(Discovered {
+                error_with: report["prediction"]["discovery"].as_f64()?,
+                error_without: report["prediction"]["transfer"].as_f64()?,
+                correlation: report["discovery"]["correlation"].as_f64()?,
+                correlation_by_penalty: report["discovery"]["correlation_by_penalty"].as_f64()?,
             })
-            .transpose()?;
-        Ok(Self { journal, last_adaptation })
+        };
+        Ok(Self { discovery: discovered(), journal })
     }
 }
 
