@@ -77,10 +77,11 @@ impl Trace {
         let text = read(path)?;
         let mut rows: Vec<Row> = Vec::new();
         for (line, row) in (2..).zip(csv::Reader::from_reader(text.as_bytes()).deserialize()) {
-            let row: Row = row?;
+            let row: Row = row.with_context(|| format!("line {line}"))?;
             ensure!(row.is_finite(), "line {line}: a value is not finite");
             rows.push(row);
         }
+        ensure!(!rows.is_empty(), "it has no rows of time_us, x, y, z and so on");
         let with_reference = || rows.iter().filter(|r| r.ref_x.is_some());
         let start = with_reference().next().or(rows.first()).map_or(0.0, |r| r.time_s());
         let end = with_reference().next_back().or(rows.last()).map_or(0.0, |r| r.time_s());
