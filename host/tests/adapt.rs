@@ -24,7 +24,7 @@ use steady_common::transition::Transition as Record;
 use steady_common::{GainTable, Gains};
 use steady_native::{Flown, Plan, Until};
 use steady_sim::plant::PlantParams;
-use steady_sim::{Task, World, flight};
+use steady_sim::{Task, World};
 use tch::Tensor;
 
 const STD: [f32; 4] = [0.05, 0.05, 0.05, 0.025];
@@ -242,7 +242,7 @@ fn a_smaller_scale_takes_a_smaller_step() {
 fn the_gap_is_larger_where_there_is_one() {
     let error = |world: &str| {
         let records = fly(world, Task::FigureEight, Gains::nominal(), 5).records;
-        let nominal = flight::params(&World::named("nominal").unwrap()).unwrap();
+        let nominal = World::named("nominal").unwrap().compile_for_control().unwrap();
         prediction_error(&nominal, &FlightData::from_records(&records, 500), 25)
     };
     let (none, paper) = (error("nominal"), error("paper"));

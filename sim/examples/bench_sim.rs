@@ -51,12 +51,12 @@ impl Course {
         match self.pilot {
             // Looks at the drone, as a controller would, so that nothing can be computed beforehand.
             Pilot::Simple => self.fleet.run(self.threads, STEPS, |drone, _| {
-                let s = drone.perceived();
+                let s = drone.truth();
                 [hover + 0.5 * (1.0 - s.position.z) - 0.2 * s.velocity.z; 4]
             }),
             Pilot::Law => {
                 self.fleet.run_with(self.threads, STEPS, &mut self.memories, |memory, drone, _| {
-                    law::step(&gains, &vehicle, drone.perceived(), &reference, memory, dt).motors().thrust
+                    law::step(&gains, &vehicle, drone.truth(), &reference, memory, dt).motors().thrust
                 });
             }
         }

@@ -7,9 +7,8 @@ use crate::body::{self, Air};
 use crate::initial::Initial;
 use crate::mocap::MocapSample;
 use crate::params::Params;
-use crate::perception::Sensing;
 use crate::rng::Rng;
-use crate::sensors::ImuSample;
+use crate::sensors::{ImuSample, Sensing};
 
 /// One simulated drone: body, rotors, battery, sensors, and its own random numbers.
 ///
@@ -115,13 +114,6 @@ impl Drone {
     #[must_use]
     pub fn truth(&self) -> &State {
         &self.state
-    }
-
-    /// The state as a controller sees it in this world.
-    #[inline]
-    #[must_use]
-    pub fn perceived(&self) -> &State {
-        self.sensing.as_ref().and_then(|s| s.estimate()).unwrap_or(&self.state)
     }
 
     /// Rotor speeds of M1..M4, rpm.

@@ -13,7 +13,7 @@
 //! let mut drone = Drone::new(&params, 7, 0);
 //! drone.reset(&params, &Initial::hovering(&params, Vec3::new(0.0, 0.0, 1.0)));
 //! for _ in 0..240 {
-//!     let _seen = drone.perceived(); // what a controller may look at
+//!     let _height_m = drone.truth().position.z;
 //!     drone.step(&params, [0.55; 4]); // fractions of MAX_MOTOR_THRUST_N
 //! }
 //! # Ok::<(), steady_sim::WorldError>(())
@@ -34,15 +34,12 @@ pub mod body;
 pub mod contact;
 pub mod drone;
 pub mod fleet;
-pub mod flight;
 pub mod initial;
 pub mod metrics;
 pub mod mocap;
 pub mod motors;
 pub mod params;
 pub mod paths;
-pub mod perception;
-pub mod pilot;
 pub mod plant;
 pub mod rng;
 pub mod sampler;

@@ -7,9 +7,13 @@ use crate::battery::BatteryParams;
 use crate::contact::ContactParams;
 use crate::mocap::MocapParams;
 use crate::motors::MotorParams;
-use crate::perception::ObserverParams;
 use crate::sensors::ImuParams;
-use crate::world::{BatteryModel, Integrator, PerceptionSource, World};
+use crate::world::{BatteryModel, Integrator, World};
+
+/// Rate at which the controllers run on the drone, Hz.
+pub const CONTROL_HZ: f32 = 500.0;
+/// Physics steps per control step in worlds compiled by [`World::compile_for_control`].
+pub const STEPS_PER_CONTROL: usize = 2;
 
 /// The constants of a step. Made by [`World::compile`], so it exists only for valid worlds.
 #[derive(Clone, Debug, PartialEq)]
@@ -44,13 +48,11 @@ pub struct Params {
     pub(crate) sensing: Option<SensingParams>,
 }
 
-/// Constants of everything that is told to the controller.
+/// Constants of the sensors.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct SensingParams {
     pub(crate) imu: ImuParams,
     pub(crate) mocap: MocapParams,
-    /// `None` when the sensors feed somebody else's estimator.
-    pub(crate) observer: Option<ObserverParams>,
 }
 
 /// Part of a first-order lag's distance to its target that is left after `dt`; 0 without lag.
@@ -64,12 +66,6 @@ impl Params {
         let dt_s = 1.0 / world.physics.rate_hz;
         let body = &world.body;
         let inertia = Vec3::from(body.inertia_kg_m2);
-        let sensing = (world.perception.source != PerceptionSource::Truth).then(|| SensingParams {
-            imu: ImuParams::new(&world.imu, dt_s),
-            mocap: MocapParams::new(&world.mocap, &world.radio, dt_s),
-            observer: (world.perception.source == PerceptionSource::Observer)
-                .then(|| ObserverParams::new(&world.perception, world.physics.gravity_m_s2, dt_s)),
-        });
         Self {
             dt_s,
             gravity_m_s2: world.physics.gravity_m_s2,
@@ -88,8 +84,16 @@ impl Params {
             battery: (world.battery.model == BatteryModel::Lipo)
                 .then(|| BatteryParams::new(&world.battery, &world.motors, dt_s)),
             full_voltage_v: world.battery.open_circuit_v[10],
-            sensing,
+            sensing: None,
         }
+    }
+
+    pub(crate) fn with_sensors(self, world: &World) -> Self {
+        let sensing = SensingParams {
+            imu: ImuParams::new(&world.imu, self.dt_s),
+            mocap: MocapParams::new(&world.mocap, &world.radio, self.dt_s),
+        };
+        Self { sensing: Some(sensing), ..self }
     }
 
     /// Rotor speed at which four perfect rotors carry the weight, rpm.

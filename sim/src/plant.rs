@@ -10,7 +10,7 @@ use crate::mocap::MocapSample;
 use crate::motors::MAX_MOTOR_THRUST_N;
 use crate::params::Params;
 use crate::rng::Rng;
-use crate::world::{PerceptionSource, World, WorldError};
+use crate::world::{World, WorldError};
 
 /// Physics steps in a second: one for every sample of the inertial sensors.
 pub const RATE_HZ: f32 = 1000.0;
@@ -57,12 +57,11 @@ impl PlantParams {
     pub fn new(world: &World) -> Result<Self, WorldError> {
         let mut world = world.clone();
         world.physics.rate_hz = RATE_HZ;
-        world.perception.source = PerceptionSource::Sensors;
         // White noise is mostly vibration, so it grows with the rotors' speed: the plant adds it.
         let gyro_noise = std::mem::take(&mut world.imu.gyro_noise_std_rad_s);
         let force_noise = std::mem::take(&mut world.imu.accelerometer_noise_std_m_s2);
         let thrust_n_per_rpm2 = world.motors.thrust_n_per_rpm2;
-        Ok(Self { params: world.compile()?, gyro_noise, force_noise, thrust_n_per_rpm2 })
+        Ok(Self { params: world.compile_with_sensors()?, gyro_noise, force_noise, thrust_n_per_rpm2 })
     }
 
     /// The constants of a physics step.

@@ -1,7 +1,7 @@
 //! Random gaps: worlds that a real drone might turn out to be.
 
 use crate::rng::Rng;
-use crate::world::{BatteryModel, PerceptionSource, RotorDrag, World};
+use crate::world::{BatteryModel, RotorDrag, World};
 
 /// Keeps the sampler's numbers apart from every drone's.
 const STREAM: u64 = 0x5741_4d50;
@@ -82,7 +82,4 @@ fn sensing(world: &mut World, rng: &mut Rng) {
     r.latency_s = rng.between(0.001, 0.008);
     r.jitter_mean_s = rng.between(0.0, 0.008);
     r.loss_probability = rng.between(0.0, 0.1);
-    let p = &mut world.perception;
-    p.source = PerceptionSource::Observer;
-    p.attitude_error_std_rad = rng.between(0.0, 0.015);
 }

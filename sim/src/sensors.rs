@@ -1,7 +1,9 @@
-//! The inertial measurement unit: accelerometer and gyroscope with noise, bias and its walk.
+//! The drone's sensors: the inertial measurement unit (noise, bias and its walk) and motion capture.
 
-use steady_common::{Vec3, math};
+use steady_common::{State, Vec3, math};
 
+use crate::mocap::{Mocap, MocapSample};
+use crate::params::{Params, SensingParams};
 use crate::rng::Rng;
 use crate::world::Imu as ImuConfig;
 
@@ -80,5 +82,45 @@ impl Imu {
             accelerometer_m_s2: p.accelerometer.apply(force, &mut self.accelerometer_bias, rng),
             gyro_rad_s: p.gyro.apply(rates, &mut self.gyro_bias, rng),
         }
+    }
+}
+
+/// All sensors of one drone, with their latest readings.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Sensing {
+    imu: Imu,
+    mocap: Mocap,
+    pub(crate) imu_sample: ImuSample,
+    /// The frame that arrived in the latest step.
+    pub(crate) mocap_sample: Option<MocapSample>,
+}
+
+impl Sensing {
+    /// Sensors for a new episode that begins at `truth`.
+    pub(crate) fn new(p: &SensingParams, gravity_m_s2: f32, truth: &State, rng: &mut Rng) -> Self {
+        let at_rest = truth.attitude.to_matrix().apply_transposed(Vec3::Z) * gravity_m_s2;
+        Self {
+            imu: Imu::new(&p.imu, rng),
+            mocap: Mocap::new(rng),
+            imu_sample: ImuSample { accelerometer_m_s2: at_rest, gyro_rad_s: truth.rates },
+            mocap_sample: None,
+        }
+    }
+
+    /// One physics step after the body moved from `velocity_before` to `truth`.
+    pub(crate) fn step(
+        &mut self,
+        params: &Params,
+        sensing: &SensingParams,
+        truth: &State,
+        velocity_before: Vec3,
+        rng: &mut Rng,
+    ) {
+        // What the floor pushes is in the velocity's change, so it is felt like any other force.
+        let acceleration = (truth.velocity - velocity_before) * (1.0 / params.dt_s);
+        let force = acceleration + Vec3::new(0.0, 0.0, params.gravity_m_s2);
+        let felt = truth.attitude.to_matrix().apply_transposed(force);
+        self.imu_sample = self.imu.read(&sensing.imu, felt, truth.rates, rng);
+        self.mocap_sample = self.mocap.step(&sensing.mocap, truth, rng);
     }
 }

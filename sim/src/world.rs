@@ -12,12 +12,12 @@ use std::path::Path;
 use serde::{Deserialize, Serialize};
 use toml::{Table, Value};
 
+use crate::params::{CONTROL_HZ, STEPS_PER_CONTROL};
 use crate::suggest::did_you_mean;
 
 pub use error::{Problem, WorldError};
 pub use sections::{
-    Aero, Battery, BatteryModel, Body, Imu, Integrator, Mocap, Motors, Perception, PerceptionSource, Physics,
-    Radio, RotorDrag,
+    Aero, Battery, BatteryModel, Body, Imu, Integrator, Mocap, Motors, Physics, Radio, RotorDrag,
 };
 
 /// The worlds that come with the simulator, by name.
@@ -28,6 +28,9 @@ const SHIPPED: [(&str, &str); 5] = [
     ("paper", include_str!("../worlds/paper.toml")),
     ("gym", include_str!("../worlds/gym.toml")),
 ];
+
+/// A section that world files had until flights used the firmware's own estimator.
+const REMOVED_SECTION: &str = "perception";
 
 /// A world. See the sections for the meaning and the unit of every field.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -55,8 +58,6 @@ pub struct World {
     pub mocap: Mocap,
     /// The way of mocap frames to the drone.
     pub radio: Radio,
-    /// What the controller sees.
-    pub perception: Perception,
 }
 
 impl Default for World {
@@ -73,7 +74,6 @@ impl Default for World {
             imu: Imu::default(),
             mocap: Mocap::default(),
             radio: Radio::default(),
-            perception: Perception::default(),
         }
     }
 }
@@ -148,13 +148,32 @@ impl World {
         check::check(self, &self.name)
     }
 
-    /// The constants of a step in this world.
+    /// The constants of a step in this world, without sensors.
     ///
     /// # Errors
     /// If a value is out of its range.
     pub fn compile(&self) -> Result<crate::Params, WorldError> {
         self.check()?;
         Ok(crate::Params::of_checked(self))
+    }
+
+    /// The same with inertial sensors and motion capture.
+    ///
+    /// # Errors
+    /// If a value is out of its range.
+    pub fn compile_with_sensors(&self) -> Result<crate::Params, WorldError> {
+        Ok(self.compile()?.with_sensors(self))
+    }
+
+    /// The same without sensors and with [`STEPS_PER_CONTROL`](crate::params::STEPS_PER_CONTROL) physics
+    /// steps per control step.
+    ///
+    /// # Errors
+    /// If a value is out of its range.
+    pub fn compile_for_control(&self) -> Result<crate::Params, WorldError> {
+        let mut world = self.clone();
+        world.physics.rate_hz = CONTROL_HZ * STEPS_PER_CONTROL as f32;
+        world.compile()
     }
 }
 
@@ -214,6 +233,9 @@ fn unknown_key(key: &str, section: Option<&str>, line: usize, origin: String) ->
         }
         _ => (key.to_owned(), did_you_mean(key, schema.keys())),
     };
+    if section == Some(REMOVED_SECTION) || key == REMOVED_SECTION {
+        hint = ": flights use the firmware's own estimator now; delete the section".to_owned();
+    }
     // The right key in the wrong place is worth more than a lookalike.
     let elsewhere = schema.iter().find(|(_, value)| value.as_table().is_some_and(|t| t.contains_key(key)));
     if let Some((section, _)) = elsewhere {

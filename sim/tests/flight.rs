@@ -256,13 +256,14 @@ proptest! {
         let mut world = World::sample(seed);
         world.physics.integrator = [Integrator::SemiImplicit, Integrator::Bullet, Integrator::Rk4][kind % 3];
         if kind == 3 { world = World::default(); }
-        let p = world.compile().unwrap();
+        let p = world.compile_with_sensors().unwrap();
         let mut drone = Drone::new(&p, seed, 0);
         drone.reset(&p, &Initial { state: start, rpm: [1e4; 4], ..Initial::default() });
         for step in 0..600 {
             drone.step(&p, commands[step / 40 % commands.len()]);
             prop_assert!(drone.truth().is_finite(), "step {step}: {:?}", drone.truth());
-            prop_assert!(drone.perceived().is_finite(), "step {step}: {:?}", drone.perceived());
+            let imu = drone.imu().unwrap();
+            prop_assert!(imu.gyro_rad_s.is_finite() && imu.accelerometer_m_s2.is_finite(), "{imu:?}");
         }
         prop_assert!(start.position.z < 0.1 || drone.truth().position.z > -0.01, "{:?}", drone.truth());
     }

@@ -1,4 +1,4 @@
-//! What the drone is told: inertial measurements, mocap frames late or lost, and the observer.
+//! What the drone is told: inertial measurements, and mocap frames late or lost.
 #![allow(clippy::unwrap_used, reason = "a test that panics has failed")]
 #![allow(clippy::disallowed_methods, reason = "statistics, not simulation")]
 
@@ -6,7 +6,7 @@ use steady_common::{Quat, State, Vec3};
 use steady_sim::{Drone, ImuSample, Initial, MocapSample, Params, World};
 
 fn params(toml: &str) -> Params {
-    World::from_toml(&format!("perception.source = \"sensors\"\n{toml}"), "test").unwrap().compile().unwrap()
+    World::from_toml(toml, "test").unwrap().compile_with_sensors().unwrap()
 }
 
 /// Steps of a drone that stands on the floor, and what it was told in each.
@@ -136,45 +136,10 @@ fn the_radio_loses_its_part_and_drop_outs_come_in_bursts() {
     assert!((mean - 0.21).abs() < 0.03, "{mean}");
 }
 
-/// Flies level with a little feedback from the truth; the mean perceived error after settling.
-fn perceived_error(world: &World, seconds: usize) -> (f32, f32) {
-    let p = world.compile().unwrap();
-    let mut drone = Drone::new(&p, 11, 0);
-    drone.reset(&p, &Initial::hovering(&p, Vec3::Z));
-    let hover = 0.25 * p.mass_kg * p.gravity_m_s2 / steady_sim::MAX_MOTOR_THRUST_N;
-    let (mut position, mut velocity, steps) = (0.0, 0.0, seconds * 240);
-    for _ in 0..steps {
-        let s = *drone.truth();
-        let rpy = s.attitude.to_euler();
-        let lift = hover * (1.0 + 1.5 * (1.0 - s.position.z) - 0.8 * s.velocity.z);
-        let roll = 0.3 * s.position.y + 0.3 * s.velocity.y - rpy.x;
-        let pitch = -0.3 * s.position.x - 0.3 * s.velocity.x - rpy.y;
-        let (r, q) = (0.3 * roll - 0.04 * s.rates.x, 0.3 * pitch - 0.04 * s.rates.y);
-        let y = -0.05 * s.rates.z;
-        drone.step(&p, [lift - r - q - y, lift - r + q + y, lift + r + q - y, lift + r - q + y]);
-        position += (drone.perceived().position - drone.truth().position).norm();
-        velocity += (drone.perceived().velocity - drone.truth().velocity).norm();
-    }
-    (position / steps as f32, velocity / steps as f32)
-}
-
 #[test]
-fn the_observer_follows_in_the_gap_world_and_survives_losing_mocap() {
-    let paper = World::named("paper").unwrap();
-    let (position, velocity) = perceived_error(&paper, 20);
-    assert!(position > 0.0 && position < 0.02 && velocity < 0.1, "{position} m, {velocity} m/s");
-
-    let mut blind = paper.clone();
-    blind.radio.loss_probability = 1.0;
-    let (lost, _) = perceived_error(&blind, 2);
-    assert!(lost > position && lost < 1.0, "{lost}");
-}
-
-#[test]
-fn perfect_sensing_is_the_truth() {
-    let p = World::named("nominal").unwrap().compile().unwrap();
+fn without_sensors_there_is_nothing_to_read() {
+    let p = World::named("paper").unwrap().compile().unwrap();
     let mut drone = Drone::new(&p, 0, 0);
     drone.step(&p, [0.9; 4]);
-    assert_eq!(drone.perceived(), drone.truth());
     assert!(drone.imu().is_none() && drone.mocap().is_none());
 }

@@ -21,7 +21,6 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result, ensure};
 use steady_common::GainTable;
 use steady_sim::World;
-use steady_sim::flight::params;
 
 use crate::log::replay::replay;
 use crate::log::{self, Log};
@@ -97,7 +96,7 @@ pub fn adapt(options: &AdaptOptions) -> Result<Adaptation> {
     for (number, (_, flights)) in iterations.into_iter().enumerate() {
         adapter.add(number, flights);
     }
-    let simulator = params(&World::load(&trainer.config.world)?)?;
+    let simulator = World::load(&trainer.config.world)?.compile_for_control()?;
     let length = Windowing::of(&trainer.task).steps_per_transition(&adapter.flights);
     let gap = prediction_error(&simulator, &adapter.flights, length);
     let learned = adapter.learn(&region);

@@ -10,7 +10,7 @@ use steady_common::exploration::Exploration;
 use steady_common::law::{self, Vehicle};
 use steady_common::{Action, GainTable, Gains, Reference, State};
 use steady_native::{Plan, Until};
-use steady_sim::flight::STEPS_PER_CONTROL;
+use steady_sim::params::STEPS_PER_CONTROL;
 use steady_sim::plant::PlantParams;
 use steady_sim::{Drone, Initial, Params, Task, World};
 

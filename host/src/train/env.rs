@@ -12,9 +12,10 @@ use rayon::prelude::*;
 use steady_common::gains::GAIN_COUNT;
 use steady_common::law::{self, Memory, Vehicle};
 use steady_common::observation::{OBSERVATION_LEN, RewardWeights, observe, reward};
-use steady_common::{Action, Gains, MAX_MOTOR_THRUST_N, Reference, Trajectory, Vec3};
+use steady_common::order::Order;
+use steady_common::stock::{CascadedPid, Sensed, Setpoint};
+use steady_common::{Action, Gains, MAX_MOTOR_THRUST_N, Reference, State, Trajectory, Vec3};
 use steady_sim::metrics::Crash;
-use steady_sim::pilot::Pilot;
 use steady_sim::{Drone, InitialDistribution, Params, Rng};
 
 /// Keeps the noise's random stream apart from the simulator's.
@@ -107,6 +108,23 @@ pub struct Evaluation {
     pub crashed: f64,
 }
 
+/// The official cascaded PID and its tick of 1 ms.
+#[derive(Clone, Copy, Debug, Default)]
+struct Pid {
+    cascade: CascadedPid,
+    tick: u32,
+}
+
+impl Pid {
+    /// One control step: two ticks, because the loops run on even ones.
+    fn action(&mut self, state: &State, reference: &Reference) -> Action {
+        let (setpoint, sensed) = (Setpoint::from_reference(reference), Sensed::from_state(state));
+        self.cascade.step(&setpoint, &sensed, self.tick.wrapping_add(1));
+        self.tick = self.tick.wrapping_add(2);
+        Order::from_command(self.cascade.step(&setpoint, &sensed, self.tick)).action
+    }
+}
+
 /// One episode in progress.
 #[derive(Clone, Debug)]
 struct Episode {
@@ -114,7 +132,7 @@ struct Episode {
     drone: Drone,
     memory: Memory,
     /// Flies in place of the law.
-    pilot: Option<Pilot>,
+    pid: Option<Pid>,
     /// Time on the path at the beginning, s.
     start_s: f32,
     last: Action,
@@ -147,7 +165,7 @@ impl Episode {
             world,
             drone,
             memory: Memory::default(),
-            pilot: None,
+            pid: None,
             start_s,
             last: Action { thrust: motors.iter().sum::<f32>() / 4.0, ..Action::default() },
             motors,
@@ -163,18 +181,18 @@ impl Episode {
     }
 
     fn observation(&self, task: &TrainingTask) -> [f32; OBSERVATION_LEN] {
-        observe(self.drone.perceived(), &self.reference(task), &self.last, &self.memory, &self.motors)
+        observe(self.drone.truth(), &self.reference(task), &self.last, &self.memory, &self.motors)
     }
 
     /// One physics step with an offset to the law's action: the reward.
     fn step(&mut self, task: &TrainingTask, gains: &Gains, offset: &[f32; 4]) -> f32 {
         let reference = &self.reference(task);
         let params = &task.worlds[self.world];
-        let seen = *self.drone.perceived();
+        let state = *self.drone.truth();
         let mut action =
-            law::step(gains, &task.vehicle, &seen, reference, &mut self.memory, params.dt_s).into_array();
-        if let Some(pilot) = &mut self.pilot {
-            action = pilot.order(&seen, reference, params.dt_s).action.into_array();
+            law::step(gains, &task.vehicle, &state, reference, &mut self.memory, params.dt_s).into_array();
+        if let Some(pid) = &mut self.pid {
+            action = pid.action(&state, reference).into_array();
         }
         for (a, o) in action.iter_mut().zip(offset) {
             *a += o;
@@ -254,16 +272,16 @@ impl TrainingTask {
         threads: usize,
         mut std: impl FnMut(&[f32]) -> Vec<f32>,
     ) -> Collection {
-        let (gains, pilot) = match flyer {
+        let (gains, pid) = match flyer {
             Flyer::Law(gains) => (gains, None),
             // The law is computed too: its memory is part of the observation.
-            Flyer::Pid => (&Gains::nominal(), Some(Pilot::pid())),
+            Flyer::Pid => (&Gains::nominal(), Some(Pid::default())),
         };
         type Flown = (Episode, [f32; 4], Option<(Transition, Jacobian)>);
         let mut flown: Vec<Flown> = (0..episodes as u64)
             .map(|i| {
                 (
-                    Episode { pilot, ..Episode::new(self, seed, if self.mirrored { i / 2 } else { i }) },
+                    Episode { pid, ..Episode::new(self, seed, if self.mirrored { i / 2 } else { i }) },
                     [0.0; 4],
                     None,
                 )
@@ -307,11 +325,11 @@ impl TrainingTask {
         let mut mean: Jacobian = [[0.0; GAIN_COUNT]; 4];
         let mut flown = 0;
         for _ in 0..self.hold {
-            let seen = *episode.drone.perceived();
+            let state = *episode.drone.truth();
             let (_, jacobian) = law::jacobian(
                 gains,
                 &self.vehicle,
-                &seen,
+                &state,
                 &episode.reference(self),
                 &episode.memory,
                 self.dt_s(),

@@ -7,7 +7,7 @@ use serde::Serialize;
 use steady_common::Gains;
 use steady_common::gains::GAIN_COUNT;
 use steady_common::observation::OBSERVATION_LEN;
-use steady_sim::pilot::CONTROL_HZ;
+use steady_sim::params::CONTROL_HZ;
 use steady_sim::{Rng, World};
 use tch::{Kind, no_grad};
 

@@ -1,7 +1,7 @@
 //! The range of every value. A test makes sure that no number of a world escapes this file.
 
 use super::error::Problem;
-use super::sections::{Aero, Battery, Body, Imu, Mocap, Motors, Perception, Physics, Radio};
+use super::sections::{Aero, Battery, Body, Imu, Mocap, Motors, Physics, Radio};
 use super::{World, WorldError};
 
 /// Collects what is wrong, section by section.
@@ -52,7 +52,6 @@ pub(super) fn check(world: &World, origin: &str) -> Result<(), WorldError> {
     imu(&world.imu, c.section("imu"));
     mocap(&world.mocap, world.physics.rate_hz, c.section("mocap"));
     radio(&world.radio, c.section("radio"));
-    perception(&world.perception, c.section("perception"));
     if c.problems.is_empty() {
         return Ok(());
     }
@@ -142,11 +141,4 @@ fn radio(r: &Radio, c: &mut Check) {
     c.within("latency_s", r.latency_s, 0.0, 0.5);
     c.within("jitter_mean_s", r.jitter_mean_s, 0.0, 0.5);
     c.probability("loss_probability", r.loss_probability);
-}
-
-fn perception(p: &Perception, c: &mut Check) {
-    c.within("attitude_error_std_rad", p.attitude_error_std_rad, 0.0, 0.5);
-    c.within("attitude_error_tau_s", p.attitude_error_tau_s, 0.001, 1000.0);
-    c.within("position_gain", p.position_gain, 0.0, 1.0);
-    c.within("velocity_gain_per_s", p.velocity_gain_per_s, 0.0, 100.0);
 }
