@@ -2,26 +2,10 @@
 
 use std::io::ErrorKind;
 
-use steady_sim::suggest;
+pub(crate) use steady_data::error::{UsageError, unknown, usage};
 use steady_sim::world::WorldError;
-use thiserror::Error;
 
 use crate::log::LogError;
-
-/// A name or value that does not exist or does not fit: exit status 2.
-#[derive(Debug, Error)]
-#[error("{0}")]
-pub(crate) struct UsageError(pub(crate) String);
-
-/// An error with exit status 2.
-pub(crate) fn usage(message: impl Into<String>) -> anyhow::Error {
-    UsageError(message.into()).into()
-}
-
-/// The error for a name that does not exist: the nearest one, and all there are.
-pub(crate) fn unknown(kind: &str, name: &str, names: &[&str]) -> anyhow::Error {
-    usage(suggest::unknown(kind, name, names))
-}
 
 /// The exit status: 2 for wrong names and paths, 3 and 4 for drones, 1 for the rest.
 pub(crate) fn exit_status(error: &anyhow::Error) -> u8 {

@@ -18,20 +18,13 @@ mod doctor;
 mod error;
 #[cfg(feature = "train")]
 mod evaluate;
-pub mod files;
 pub mod fly;
-pub mod gains_file;
 mod interrupt;
 pub mod jobs;
-pub mod log;
-pub mod plot;
 mod programs;
 mod provenance;
 pub mod report;
-pub mod stats;
 mod sweep;
-#[cfg(feature = "train")]
-mod tensorboard;
 #[cfg(feature = "train")]
 pub mod torch;
 #[cfg(feature = "train")]
@@ -39,3 +32,6 @@ pub mod train;
 
 pub use cmd::run;
 pub use out::Table;
+#[cfg(feature = "train")]
+use steady_data::tensorboard;
+pub use steady_data::{files, gains_file, log, plot, stats};

@@ -13,7 +13,7 @@ use steady::adapt::dynamics::{Linear, STATE_LEN};
 use steady::adapt::flights::{FlightData, FlightTransition, Windowing};
 use steady::adapt::rollout::Rollout;
 use steady::adapt::worlds::{ConsistentWorlds, prediction_error};
-use steady::log::Writer;
+use steady_native::log::Writer;
 use steady::train::config::Config as TrainConfig;
 use steady::train::oracle::{gains_of, theta_of};
 use steady::train::trainer::Trainer;

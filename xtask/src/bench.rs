@@ -21,7 +21,7 @@ use crate::{setup, sh};
 const PROGRAMS: &[(&str, &str)] = &[
     ("steady-common", "bench_law"),
     ("steady-common", "bench_usdlog"),
-    ("steady", "bench_log"),
+    ("steady-data", "bench_log"),
     ("steady-sim", "bench_sim"),
     ("steady-native", "bench_native"),
     ("steady", "bench_train"),

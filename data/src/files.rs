@@ -11,24 +11,24 @@ use tempfile::NamedTempFile;
 
 /// Writes a whole file: beside its place first, then under its name in one step. If that fails, an old file
 /// is as before.
-pub(crate) fn write(path: &Path, bytes: &[u8]) -> Result<()> {
+pub fn write(path: &Path, bytes: &[u8]) -> Result<()> {
     write_new(path, bytes, true)
 }
 
 /// Like [`write()`], but refuses to replace a file unless `force` is set.
-pub(crate) fn write_new(path: &Path, bytes: &[u8], force: bool) -> Result<()> {
+pub fn write_new(path: &Path, bytes: &[u8], force: bool) -> Result<()> {
     let mut staged = Staged::new(path, force)?;
     staged.write_all(bytes).with_context(|| format!("{}: cannot be written", path.display()))?;
     staged.commit().map(drop)
 }
 
 /// A text file, or an error that names it.
-pub(crate) fn read_text(path: &Path) -> Result<String> {
+pub fn read_text(path: &Path) -> Result<String> {
     std::fs::read_to_string(path).with_context(|| format!("{}: cannot be read", path.display()))
 }
 
 /// Makes a folder and those above it.
-pub(crate) fn make_folder(path: &Path) -> Result<()> {
+pub fn make_folder(path: &Path) -> Result<()> {
     std::fs::create_dir_all(path).with_context(|| format!("{}: cannot be created", path.display()))
 }
 

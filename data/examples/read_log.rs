@@ -12,7 +12,7 @@ fn main() -> anyhow::Result<()> {
     let logs: Vec<PathBuf> = std::env::args_os().skip(1).map(PathBuf::from).collect();
     anyhow::ensure!(!logs.is_empty(), "name logs, or folders that hold them");
 
-    for segment in steady::log::transitions(&logs)?.segments {
+    for segment in steady_data::log::transitions(&logs)?.segments {
         let flown = segment.steps.iter().filter(|step| step.flags.has(Flags::LAW));
         let errors_m: Vec<f32> =
             flown.map(|step| (step.state.position - step.reference.position).norm()).collect();

@@ -1,9 +1,9 @@
 //! Files of people: gain tables as TOML, charts as SVG and PNG.
 #![allow(clippy::unwrap_used, reason = "a test that panics has failed")]
 
-use steady::gains_file;
-use steady::plot::space::{PathInSpace, Space};
-use steady::plot::{Chart, Series};
+use steady_data::gains_file;
+use steady_data::plot::space::{PathInSpace, Space};
+use steady_data::plot::{Chart, Series};
 
 fn nominal_text() -> String {
     gains_file::to_toml(&gains_file::load("nominal").unwrap())

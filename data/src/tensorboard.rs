@@ -15,7 +15,7 @@ const CRC: crc::Crc<u32> = crc::Crc::<u32>::new(&crc::CRC_32_ISCSI);
 
 /// Appends scalars to an event file.
 #[derive(Debug)]
-pub(crate) struct EventFile {
+pub struct EventFile {
     file: File,
     path: PathBuf,
 }
@@ -23,7 +23,7 @@ pub(crate) struct EventFile {
 impl EventFile {
     /// A new event file in `folder`. TensorBoard reads all files of a folder, so a resumed run
     /// simply adds one.
-    pub(crate) fn create(folder: &Path) -> Result<Self> {
+    pub fn create(folder: &Path) -> Result<Self> {
         let now = wall_time();
         let path =
             folder.join(format!("events.out.tfevents.{:010}.steady.{}", now as u64, std::process::id()));
@@ -41,7 +41,7 @@ impl EventFile {
     }
 
     /// Appends the scalars of one step, in one record.
-    pub(crate) fn scalars(&mut self, step: u64, values: &[(&str, f64)]) -> Result<()> {
+    pub fn scalars(&mut self, step: u64, values: &[(&str, f64)]) -> Result<()> {
         self.append(&scalar_event(wall_time(), step, values))
     }
 

@@ -6,7 +6,7 @@
 //!
 //! ```no_run
 //! # use std::path::Path;
-//! let recording = steady::log::transitions(&[Path::new("card").into()])?;
+//! let recording = steady_data::log::transitions(&[Path::new("card").into()])?;
 //! for segment in recording.segments.iter().filter(|s| s.flight.is_some()) {
 //!     for (before, now) in segment.pairs() {
 //!         let _observation = now.observation(before);
@@ -30,5 +30,4 @@ pub(crate) use file::{Event, Variable};
 pub use file::{Log, LogError};
 pub use sources::{LogFiles, find};
 pub use steady_common::transition::Link;
-pub use steady_native::log::Writer;
 pub use steps::{LoggedStep, Recording, Segment, each_step, transitions};
