@@ -204,7 +204,7 @@ fn a_wrong_name_is_2_with_the_nearest_one() {
     let mut cases = vec![
         (&["world", "show", "nominl"][..], "nominal"),
         (&["gains", "show", "nominl"], "nominal"),
-        (&["demo", "--worlds", "papper"], "paper"),
+        (&["compare-controllers", "--worlds", "papper"], "paper"),
         (&["trian"], "train"),
     ];
     if cfg!(feature = "train") {
@@ -230,7 +230,7 @@ fn a_path_that_does_not_exist_is_2_and_said_once() {
         &["world", "show", "no/such.toml"][..],
         &["gains", "show", "no/such.toml"],
         &["gains", "show", "no/such.bin"],
-        &["demo", "--gains", "no/such.toml"],
+        &["compare-controllers", "--gains", "no/such.toml"],
         &["sweep", "no/such.toml"],
         &["report", "no/such"],
         &["log", "info", "no/such"],
