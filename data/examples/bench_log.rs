@@ -7,11 +7,11 @@ use std::path::Path;
 use std::time::Instant;
 
 use anyhow::{Context, Result, ensure};
-use steady_data::log::info::info;
-use steady_data::log::{Log, replay};
 use steady_common::law::{self, Memory};
 use steady_common::transition::{Flags, RECORD_SIZE, Transition};
 use steady_common::{GainTable, State, Trajectory, Vec3};
+use steady_data::log::info::info;
+use steady_data::log::{Log, replay};
 use steady_native::log::Writer;
 
 /// Size of the file, bytes.

@@ -9,12 +9,12 @@ use std::time::Instant;
 
 use anyhow::{Result, ensure};
 use clap::Parser;
-use steady_data::log::info::info;
-use steady_data::log::{Log, LogError, check, each_step, replay};
 use steady_common::GainTable;
 use steady_common::gains_record::GainsRecord;
 use steady_common::transition::{Flags, RECORD_SIZE, Transition};
 use steady_common::usdlog::{RECORD_CRC, Type, write};
+use steady_data::log::info::info;
+use steady_data::log::{Log, LogError, check, each_step, replay};
 use steady_native::log::Writer;
 use steady_sim::Rng;
 

@@ -26,8 +26,7 @@ mod sources;
 mod steps;
 
 pub use columns::{column_name, unit};
-pub(crate) use file::{Event, Variable};
-pub use file::{Log, LogError};
+pub use file::{Event, Log, LogError, Variable};
 pub use sources::{LogFiles, find};
 pub use steady_common::transition::Link;
 pub use steps::{LoggedStep, Recording, Segment, each_step, transitions};

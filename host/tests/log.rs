@@ -9,11 +9,11 @@ use steady::log::export::{Format, export};
 use steady::log::info::info;
 use steady::log::replay::replay;
 use steady::log::{Link, Log, LogError, transitions};
-use steady_native::log::Writer;
 use steady_common::gains_record::GainsRecord;
 use steady_common::law::{self, Memory};
 use steady_common::transition::{Flags, RECORD_SIZE, Transition};
 use steady_common::{Action, GainTable, Quat, State, Trajectory, Vec3};
+use steady_native::log::Writer;
 use steady_test_support::recording;
 
 /// The law on a wobbling figure eight, as the drone would log it.

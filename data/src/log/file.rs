@@ -42,33 +42,36 @@ impl<T: Read + Seek> Source for T {}
 
 /// One variable of an event.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Variable {
-    pub(crate) name: String,
-    pub(crate) kind: Type,
+pub struct Variable {
+    /// Name in the header, as `group.name`.
+    pub name: String,
+    /// Type in the record.
+    pub kind: Type,
     /// First byte in a record's values.
-    pub(crate) offset: usize,
+    pub offset: usize,
     /// Empty if it has none or it is not known.
-    pub(crate) unit: &'static str,
+    pub unit: &'static str,
 }
 
 impl Variable {
     /// The name of its column in a table: with the unit.
-    pub(crate) fn column(&self) -> String {
+    pub fn column(&self) -> String {
         columns::column_name(&self.name, self.unit)
     }
 
     /// Its value in a record's values; `None` only for a record of another event.
-    pub(crate) fn read(&self, values: &[u8]) -> Option<Value> {
+    pub fn read(&self, values: &[u8]) -> Option<Value> {
         self.kind.read(values.get(self.offset..)?)
     }
 }
 
 /// One kind of record.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Event {
-    pub(crate) name: String,
+pub struct Event {
+    /// Name in the header.
+    pub name: String,
     /// In the order of the record.
-    pub(crate) variables: Vec<Variable>,
+    pub variables: Vec<Variable>,
 }
 
 /// An open log with a valid header.
@@ -132,7 +135,8 @@ impl Log {
         self.version
     }
 
-    pub(crate) fn events(&self) -> &[Event] {
+    /// The kinds of records that the header announces.
+    pub fn events(&self) -> &[Event] {
         &self.events
     }
 

@@ -162,7 +162,11 @@ impl Results {
 }
 
 /// Values of pairs with the same seed.
-pub(crate) fn paired(a: &BTreeMap<u64, f64>, b: &BTreeMap<u64, f64>, value: impl Fn(f64, f64) -> f64) -> Vec<f64> {
+pub(crate) fn paired(
+    a: &BTreeMap<u64, f64>,
+    b: &BTreeMap<u64, f64>,
+    value: impl Fn(f64, f64) -> f64,
+) -> Vec<f64> {
     a.iter().filter_map(|(seed, a)| Some(value(*a, *b.get(seed)?))).collect()
 }
 
