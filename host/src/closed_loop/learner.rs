@@ -48,7 +48,7 @@ impl SkillLearner {
 #[cfg(feature = "train")]
 impl Learner for SkillLearner {
     fn first_table(&self) -> Result<GainTable> {
-        Ok(crate::gains_file::load(&self.run.join("gains.bin").to_string_lossy())?)
+        crate::gains_file::load(&self.run.join("gains.bin").to_string_lossy())
     }
 
     fn adapt(&self, logs: &[PathBuf], scale: f32, folder: &Path) -> Result<Option<GainTable>> {

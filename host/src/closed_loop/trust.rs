@@ -89,8 +89,9 @@ pub fn refusal(flights: &[(u64, WorldFlight, WorldFlight)]) -> Option<String> {
         ));
     }
     let is_worse = |old: &WorldFlight, new: &WorldFlight| {
-        // A NaN compares false: not better is worse.
-        !(new.reward >= old.reward - WORLD_TOLERANCE * old.reward.abs())
+        // A NaN is worse, too.
+        let tolerable = old.reward - WORLD_TOLERANCE * old.reward.abs();
+        new.reward.is_nan() || new.reward < tolerable
     };
     let worse = flights.iter().filter(|(_, old, new)| !old.failed && is_worse(old, new)).count();
     (2 * worse > n).then(|| format!("it flies worse in {worse} of {n} worlds like the data"))

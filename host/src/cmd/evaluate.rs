@@ -140,14 +140,9 @@ impl Cmd {
     fn settings(&self) -> Result<SuiteSettings> {
         let mut s = SuiteSettings::of(self.suite);
         let p = &mut s.protocol;
-        fn set<T: Copy + PartialOrd + From<u8>>(
-            place: &mut T,
-            value: Option<T>,
-            max: T,
-            name: &str,
-        ) -> Result<()>
+        fn set<T>(place: &mut T, value: Option<T>, max: T, name: &str) -> Result<()>
         where
-            T: std::fmt::Display,
+            T: Copy + PartialOrd + From<u8> + std::fmt::Display,
         {
             *place = value.unwrap_or(*place);
             ensure!(*place >= T::from(1) && *place <= max, "--{name} must be from 1 to {max}");
