@@ -73,7 +73,7 @@ fn a_table_that_flies_worse_is_rolled_back_and_the_next_step_is_smaller() {
     let journal = walk(folder.path(), &FakeDrone::default(), &learner, &settings(6)).unwrap();
     let kept: Vec<bool> =
         journal.iterations.iter().filter_map(|i| i.decision.as_ref()).map(|v| v.is_kept).collect();
-    assert_eq!(kept, [true, true, false, false, true]);
+    assert_eq!(kept, [true, true, false, false, true, false, false]);
     assert_eq!(
         *learner.asked.lock().unwrap(),
         [(3, 1.0), (6, 1.0), (9, 0.5), (12, 0.25), (15, 0.5), (18, 0.25)]
