@@ -2,9 +2,7 @@
 //!
 //! The firmware is the one `cargo xtask firmware` built, or the one `STEADY_ELF` names.
 
-use std::path::PathBuf;
-
-use anyhow::Result;
+use anyhow::{Context, Result};
 use steady_sim::{Task, World};
 use virtual_crazyflie::ground::Dongle;
 use virtual_crazyflie::mission::Mission;
@@ -13,12 +11,7 @@ use virtual_crazyflie::summary::Summary;
 use virtual_crazyflie::{Image, sdimage};
 
 fn main() -> Result<()> {
-    let default = concat!(env!("CARGO_MANIFEST_DIR"), "/../target/firmware/steady.elf");
-    let elf = std::env::var_os("STEADY_ELF").map_or_else(|| PathBuf::from(default), PathBuf::from);
-    if !elf.is_file() {
-        println!("no firmware at {}: build it with `cargo xtask firmware`", elf.display());
-        return Ok(());
-    }
+    let elf = steady_test_support::image().context("no firmware image")?;
     let card = std::env::temp_dir().join(format!("steady-bench-{}.img", std::process::id()));
     sdimage::create(&card, &[])?;
     let world = World::named("paper")?;

@@ -15,7 +15,7 @@ use std::process::Stdio;
 use anyhow::{Context, Result, bail};
 use clap::Args;
 
-use crate::{setup, sh};
+use crate::{firmware, setup, sh};
 
 /// The benchmark programs: package and example.
 const PROGRAMS: &[(&str, &str)] = &[
@@ -47,6 +47,8 @@ impl Cmd {
     pub(crate) fn run(self) -> Result<()> {
         // Benchmarks do not train: what set-up cannot do is said, and the build decides.
         setup::run()?;
+        // The virtual flight executes it.
+        firmware::build()?;
         let mut figures = Vec::new();
         for (package, example) in PROGRAMS {
             figures.extend(collect(package, example, &self.args)?);
