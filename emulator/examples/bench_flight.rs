@@ -41,14 +41,14 @@ fn main() -> Result<()> {
     println!("BENCH\tprocessor load in flight\t{:.1}\t%\tits limit\t50\t<=50", 100.0 * s.cpu_load);
     println!(
         "BENCH\tflight executor, worst run\t{}\tcycles\tmean\t{:.0}\t-",
-        s.flight.cycles_worst, s.flight.cycles_mean
+        s.flight.cycles_max, s.flight.cycles_mean
     );
     for (name, effort, limit) in
         [("law and mixer", &s.control_step, 6000), ("estimator", &s.estimator, 30_000)]
     {
         println!(
             "BENCH\t{name}, worst call (estimate)\t{}\tcycles\tmean\t{:.0}\t<={limit}",
-            effort.cycles_worst, effort.cycles_mean
+            effort.cycles_max, effort.cycles_mean
         );
     }
     Ok(())

@@ -73,7 +73,7 @@ pub enum Kind {
 pub struct Fault {
     /// When, µs since power-on.
     pub time_us: u64,
-    /// What.
+    /// The fault.
     pub kind: Kind,
 }
 
@@ -89,12 +89,13 @@ impl FromStr for Fault {
     fn from_str(text: &str) -> Result<Self> {
         let (time, rest) =
             text.split_once(':').with_context(|| format!("`{text}` lacks its time: TIME:KIND"))?;
-        let seconds: f64 = time.trim().parse().with_context(|| format!("`{time}` is no time in seconds"))?;
-        ensure!((0.0..1e6).contains(&seconds), "`{time}` is no time in seconds");
+        let seconds: f64 =
+            time.trim().parse().with_context(|| format!("`{time}` is not a time in seconds"))?;
+        ensure!((0.0..1e6).contains(&seconds), "`{time}` is not a time in seconds");
         let (word, value) = rest.split_once('=').map_or((rest, None), |(word, value)| (word, Some(value)));
         let number = || -> Result<f64> {
             let value = value.with_context(|| format!("`{word}` needs a value: {word}=…"))?;
-            let number: f64 = value.parse().with_context(|| format!("`{value}` is no number"))?;
+            let number: f64 = value.parse().with_context(|| format!("`{value}` is not a number"))?;
             ensure!(number.is_finite() && number >= 0.0, "`{value}` is out of range");
             Ok(number)
         };

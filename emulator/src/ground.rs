@@ -24,7 +24,7 @@ const BUSY_POLL_US: u64 = 1_000;
 /// Empty answers after which a client polls less often.
 const EMPTY_POLLS: u32 = 10;
 
-/// Somebody on the ground.
+/// Whatever is at the ground's end of the radio.
 pub trait Ground {
     /// A millisecond has passed.
     fn millisecond(&mut self, now_us: u64, truth: &State, board: &mut Board, memory: &mut Memory<'_>);
@@ -34,7 +34,7 @@ pub trait Ground {
     }
 }
 
-/// Nobody.
+/// No ground station.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Silence;
 
@@ -154,7 +154,7 @@ impl Udp {
     }
 }
 
-/// Takes datagrams until nobody wants them any more.
+/// Receives datagrams until the receiver is dropped.
 fn hear(socket: &UdpSocket, sender: &Sender<(SocketAddr, Vec<u8>)>) {
     let mut buffer = [0; 64];
     loop {

@@ -37,7 +37,7 @@ pub struct HandlerStats {
     /// When the longest run ended, ticks.
     pub longest_at: u64,
     /// Instructions of the longest run, by instructions.
-    pub most_instructions: u64,
+    pub max_instructions: u64,
 }
 
 /// A handler that is running: what had been done when it began, and what interrupted it since.
@@ -433,7 +433,7 @@ impl Machine {
             if own_cycles > stats.longest {
                 (stats.longest, stats.longest_at) = (own_cycles, now);
             }
-            stats.most_instructions = stats.most_instructions.max(own_instructions);
+            stats.max_instructions = stats.max_instructions.max(own_instructions);
         }
         if let Some(outer) = self.running.last_mut() {
             outer.nested_instructions += all_instructions;

@@ -197,8 +197,9 @@ impl Mission {
                 match (setting.and_then(|s| s.packet(attempt)), setting) {
                     (Some(packet), _) => self.ask(packet, now_us),
                     (None, Some(setting)) => {
-                        let why =
-                            format!("the drone does not take {setting}: no such parameter, or no such value");
+                        let why = format!(
+                            "the drone refuses {setting}: no such parameter, or a value out of range"
+                        );
                         self.fail(why, now_us);
                     }
                     (None, None) => self.go(self.prepared(), now_us),

@@ -19,7 +19,7 @@ const BAROMETER_MS: u64 = 20;
 
 /// One millisecond of a flight as it truly was.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Sample {
+pub struct TruthSample {
     /// Virtual time, µs.
     pub time_us: u64,
     /// The body's true state.
@@ -41,7 +41,7 @@ pub struct Scene {
     /// What goes wrong, and when.
     pub faults: Faults,
     /// The flight so far.
-    pub samples: Vec<Sample>,
+    pub samples: Vec<TruthSample>,
     /// Motion capture is lost (a fault).
     pub is_mocap_lost: bool,
     step: u64,
@@ -77,7 +77,7 @@ impl Scene {
             };
             board.broadcast(&seen.encode());
         }
-        self.samples.push(Sample {
+        self.samples.push(TruthSample {
             time_us,
             truth: *self.plant.truth(),
             motors,
@@ -89,7 +89,7 @@ impl Scene {
     }
 }
 
-/// A scene that somebody else looks at too.
+/// A scene shared with the session.
 #[derive(Clone)]
 pub struct SharedScene(pub Rc<RefCell<Scene>>);
 

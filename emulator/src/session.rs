@@ -1,4 +1,4 @@
-//! A session: image, board, world and ground put together, run, and what came of it.
+//! A session: image, board, world and ground together, and how they run.
 
 use std::cell::RefCell;
 use std::fs::OpenOptions;
@@ -12,7 +12,7 @@ use steady_sim::{Plant, PlantParams, World};
 use crate::board::card::Card;
 use crate::board::eeprom::Eeprom;
 use crate::board::nrf::Nrf;
-use crate::board::{Board, Effort, Stop, TICKS_PER_MS, TICKS_PER_US};
+use crate::board::{Board, ProcessorTime, Stop, TICKS_PER_MS, TICKS_PER_US};
 use crate::chip::flash;
 use crate::cortex::map;
 use crate::fault::{Fault, Faults, Kind};
@@ -76,8 +76,8 @@ pub struct Session {
     /// Output that could not be decoded.
     pub damaged_lines: u64,
     started: Instant,
-    /// Effort at the beginning of the flight and at its end so far.
-    airborne: Option<(Effort, Effort)>,
+    /// ProcessorTime at the beginning of the flight and at its end so far.
+    airborne: Option<(ProcessorTime, ProcessorTime)>,
 }
 
 /// How a run ended.

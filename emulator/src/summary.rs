@@ -1,4 +1,4 @@
-//! What came of a flight, for people and programs.
+//! The summary of a flight, for people and programs.
 
 use std::path::Path;
 
@@ -25,16 +25,16 @@ const RADIO_EXCEPTION: usize = 16 + 53;
 pub struct Effort {
     /// How often it was entered.
     pub runs: u64,
-    /// Instructions in a run: mean and most.
+    /// Mean instructions of a run.
     pub instructions_mean: f64,
-    /// Most instructions in a run.
-    pub instructions_most: u64,
+    /// Largest number of instructions in a run.
+    pub instructions_max: u64,
     /// Cycles in a run (an estimate): mean.
     pub cycles_mean: f64,
     /// Cycles of the longest run (an estimate).
-    pub cycles_worst: u64,
+    pub cycles_max: u64,
     /// When the longest run ended, s.
-    pub worst_at_s: Option<f64>,
+    pub max_at_s: Option<f64>,
 }
 
 /// A log file on the card.
@@ -71,7 +71,7 @@ pub struct Summary {
     pub is_landed: bool,
     /// Where the drone ended, m.
     pub final_position_m: [f32; 3],
-    /// Most height, m.
+    /// Largest height, m.
     pub highest_m: f32,
     /// How well the part that counts was flown, by the simulator's truth.
     pub metrics: Option<FlightMetrics>,
@@ -189,10 +189,10 @@ fn effort(session: &Session, exception: usize) -> Effort {
     Effort {
         runs: stats.runs,
         instructions_mean: stats.instructions as f64 / runs,
-        instructions_most: stats.most_instructions,
+        instructions_max: stats.max_instructions,
         cycles_mean: stats.cycles as f64 / runs,
-        cycles_worst: stats.longest,
-        worst_at_s: Some(stats.longest_at as f64 / 168e6),
+        cycles_max: stats.longest,
+        max_at_s: Some(stats.longest_at as f64 / 168e6),
     }
 }
 
@@ -203,10 +203,10 @@ fn function(session: &Session, index: usize) -> Effort {
     Effort {
         runs: work.calls,
         instructions_mean: work.instructions as f64 / calls,
-        instructions_most: work.most_instructions,
+        instructions_max: work.max_instructions,
         cycles_mean: work.cycles as f64 / calls,
-        cycles_worst: work.most_cycles,
-        worst_at_s: None,
+        cycles_max: work.max_cycles,
+        max_at_s: None,
     }
 }
 

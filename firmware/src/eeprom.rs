@@ -242,7 +242,7 @@ impl<E: Eeprom> Store<E> {
         if key.is_empty() || key.len() > MAX_KEY || place + length > SIZE {
             return Err(Failed);
         }
-        // Key and value first, where nobody looks yet.
+        // Key and value first: readers do not look there yet.
         self.write_checked(place + HEAD, key.as_bytes()).await?;
         self.write_checked(place + HEAD + key.len(), value).await?;
         let key_length = [u8::try_from(key.len()).map_err(|_| Failed)?];

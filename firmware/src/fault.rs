@@ -1,7 +1,7 @@
-//! What is remembered of a panic or fault, and told at the next start.
+//! The record of a panic or fault, reported at the next start.
 //!
 //! The record lies in memory that no start-up code clears. A check word tells a record from the noise
-//! of a cold start; reading it takes it away, so that each is told once.
+//! of a cold start; reading it takes it away, so that each is reported once.
 
 use core::fmt;
 
@@ -43,7 +43,7 @@ pub enum Kind {
     Panic = 1,
     /// A hard fault: program counter and fault registers say where.
     HardFault = 2,
-    /// An interrupt nobody handles.
+    /// An interrupt without a handler.
     Unhandled = 3,
 }
 

@@ -20,12 +20,12 @@ use steady_common::supervisor::{Directive, Facts, Supervisor};
 use steady_common::transition::{Flags, Transition};
 use steady_common::{Action, Reference, State, Vec3, math, supervisor};
 
-use crate::drivers::bmp388::Reading;
+use crate::drivers::bmp388::AirReading;
 use crate::settings::{Controller, Settings};
 use crate::telemetry::{Pilot, Telemetry};
 use descent::{Descent, Sink};
 use imu::Conditioner;
-use pilots::{Flown, Pilots, Target, Vertical, attitude_setpoint, velocity_setpoint};
+use pilots::{ControlOutput, Pilots, Target, Vertical, attitude_setpoint, velocity_setpoint};
 use tables::Tables;
 pub use tables::{Boot, Event};
 
@@ -36,9 +36,9 @@ pub const CONTROL_DT: f32 = 0.002;
 /// Flight steps per control step.
 const STEPS_PER_CONTROL: u32 = 2;
 
-/// A motion capture frame further than this from a fresh estimate is not believed, m.
+/// A motion capture frame further than this from a fresh estimate is rejected, m.
 const MAX_JUMP_M: f32 = 0.5;
-/// Speed that an estimator which starts again in the air must reckon with, m/s.
+/// Initial velocity uncertainty of an estimator restarted in the air, m/s.
 const LOST_SPEED: f32 = 1.0;
 /// Speed below which a drone that holds its place hovers, m/s.
 const HOVER_SPEED: f32 = 0.2;
@@ -64,7 +64,7 @@ pub struct Sensors {
     /// The card is there and has room.
     pub card_ready: bool,
     /// Pressure and temperature, when it was their turn.
-    pub barometer: Option<Reading>,
+    pub barometer: Option<AirReading>,
 }
 
 /// What a flight step gives.
@@ -596,7 +596,7 @@ impl Flight {
         sensors: &Sensors,
         settings: &Settings,
         target: &Target,
-        flown: &Flown,
+        flown: &ControlOutput,
         noise: Action,
     ) {
         let planner = self.planner.status();
@@ -634,7 +634,7 @@ impl Flight {
     }
 
     /// Fills the rest of the log record from the snapshot.
-    fn complete(&self, record: &mut Transition, flown: &Flown, directive: Directive, trusted: bool) {
+    fn complete(&self, record: &mut Transition, flown: &ControlOutput, directive: Directive, trusted: bool) {
         let t = &self.telemetry;
         record.reference = t.reference;
         record.action = flown.action;

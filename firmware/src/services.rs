@@ -43,7 +43,7 @@ pub struct Device {
     pub revision: u32,
     /// The firmware was built from a changed tree.
     pub modified: bool,
-    /// Version text of the firmware, at most 29 bytes are told.
+    /// Version text of the firmware, at most 29 bytes are sent.
     pub version: &'static str,
     /// Last byte of the radio address: which entries of a packed packet are for this drone.
     pub address: u8,

@@ -3,14 +3,14 @@
 use steady_common::supervisor::{Blockers, LandingCause};
 use steady_common::{Action, Quat, Reference, State, Vec3, guard, law, planner, supervisor};
 
-use crate::drivers::bmp388::Reading;
+use crate::drivers::bmp388::AirReading;
 use crate::settings::Controller;
 
 /// Who computed the action of the last control step.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[repr(u8)]
 pub enum Pilot {
-    /// Nobody: motors off.
+    /// None: motors off.
     #[default]
     None = 0,
     /// The cascaded PID along a reference.
@@ -75,10 +75,10 @@ pub struct Telemetry {
     /// The attitude it last saw.
     pub mocap_attitude: Quat,
     /// Air pressure and temperature.
-    pub barometer: Reading,
+    pub barometer: AirReading,
     /// Readings of the barometer.
     pub barometer_readings: u32,
-    /// Motion capture frames that were too far away to be believed.
+    /// Motion capture frames rejected because they were too far from the estimate.
     pub mocap_rejected: u32,
     /// Where the drone should be.
     pub reference: Reference,

@@ -11,7 +11,7 @@ use steady_common::gains_record::{self, GainsRecord};
 use steady_common::transition::{Decoder, EVENT_ID, RECORD_SIZE, Transition};
 use steady_common::usdlog::{Ending, Header, Layout, Record, Scanner, Summary};
 use steady_common::{GainTable, Vec3};
-use steady_firmware::drivers::bmp388::Reading;
+use steady_firmware::drivers::bmp388::AirReading;
 use steady_firmware::services::Device;
 use steady_firmware::settings::Settings;
 use steady_firmware::storage::card::{Block, Card, CardError};
@@ -88,7 +88,7 @@ fn telemetry(now_ms: u32) -> Telemetry {
         mocap_frames: now_ms / 10,
         mocap_poses: now_ms / 40,
         mocap_position: Vec3::new(1.5, 0.0, 0.0),
-        barometer: Reading { pressure: 101_300.0, temperature: 20.0 },
+        barometer: AirReading { pressure: 101_300.0, temperature: 20.0 },
         barometer_readings: now_ms / 20,
         timing: Timing { steps: now_ms, ..Timing::default() },
         ..Telemetry::default()

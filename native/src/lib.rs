@@ -101,7 +101,7 @@ pub struct Sample {
     pub counts: bool,
 }
 
-/// What came of a flight.
+/// The result of a flight.
 #[derive(Clone, Debug)]
 pub struct Flown {
     /// How well the part that counts was flown, by the simulator's truth.

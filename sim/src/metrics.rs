@@ -2,7 +2,7 @@
 //! evaluations and reports share.
 //!
 //! A flight is judged over the part of it that counts (the task, without the way there), step by
-//! control step, by [`Accumulator`]; [`METRICS`] lists what comes of it, and every table, report and
+//! control step, by [`Accumulator`]; [`METRICS`] lists the results, and every table, report and
 //! JSON output iterates that list.
 
 use serde::{Deserialize, Serialize};
@@ -248,7 +248,7 @@ impl Accumulator {
         self.crash
     }
 
-    /// What came of a flight that was planned with so many steps; `None` if there was not a single one.
+    /// The metrics of a flight that was planned with so many steps; `None` without any step.
     #[must_use]
     pub fn finish(&self, planned_steps: usize) -> Option<FlightMetrics> {
         if self.steps == 0 {

@@ -27,7 +27,7 @@ const LANDED_COS: f32 = 0.9;
 
 /// What the sensors measure in a step.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Reading {
+pub struct SensorReading {
     /// Angular velocity, rad/s.
     pub gyro: Vec3,
     /// Specific force, m/s².
@@ -107,7 +107,7 @@ impl Plant {
     }
 
     /// A millisecond with the motors at these powers, of 65536.
-    pub fn step(&mut self, pwm: [u16; 4]) -> Reading {
+    pub fn step(&mut self, pwm: [u16; 4]) -> SensorReading {
         let mut given = [0; 4];
         for ((given, pwm), health) in given.iter_mut().zip(pwm).zip(self.motor_health) {
             *given = (f32::from(pwm) * health) as u16;
@@ -118,7 +118,7 @@ impl Plant {
         let shaking = (mean_rpm / self.hover_rpm).min(1.5);
         let truth = self.drone.truth();
         let altitude_m = f64::from(truth.position.z);
-        Reading {
+        SensorReading {
             gyro: sample.gyro_rad_s
                 + self.rng.normal_vec() * GYRO_REST_STD
                 + self.rng.normal_vec() * (self.world.gyro_noise * shaking),
@@ -177,7 +177,7 @@ mod tests {
     fn rests_on_the_floor_quietly_and_shakes_in_the_air() {
         let mut plant = plant("paper");
         let spread = |plant: &mut Plant, pwm| {
-            let readings: Vec<Reading> = (0..500).map(|_| plant.step([pwm; 4])).collect();
+            let readings: Vec<SensorReading> = (0..500).map(|_| plant.step([pwm; 4])).collect();
             let mean = readings.iter().map(|r| r.gyro.x).sum::<f32>() / 500.0;
             steady_common::math::sqrt(readings.iter().map(|r| (r.gyro.x - mean).powi(2)).sum::<f32>() / 500.0)
         };

@@ -31,7 +31,7 @@ impl Rng {
         Self::from_state([a as u32, (a >> 32) as u32, b as u32, (b >> 32) as u32])
     }
 
-    /// A generator put back to a saved state. All zeros is no valid state and becomes another.
+    /// A generator put back to a saved state. All zeros is not a valid state and is replaced.
     #[must_use]
     pub fn from_state(words: [u32; 4]) -> Self {
         Self { words: if words == [0; 4] { [1, 2, 3, 4] } else { words } }

@@ -1,7 +1,7 @@
 //! A world: everything that decides how a drone flies and what it is told, as one TOML document.
 //!
 //! A file states only what differs from its `base`, which is the nominal world if it names none.
-//! Unknown keys and values that no world can have are errors that name the field.
+//! Unknown keys and values out of range are errors that name the field.
 
 mod check;
 mod error;
@@ -120,7 +120,7 @@ impl World {
     /// A world from TOML text; `origin` names it in errors (a path, usually).
     ///
     /// # Errors
-    /// If the text is no TOML, has unknown keys, or values that no world can have.
+    /// If the text is not TOML, has unknown keys, or values out of their range.
     pub fn from_toml(text: &str, origin: &str) -> Result<Self, WorldError> {
         // First by itself, so that errors know their line.
         let mut world: Self = toml::from_str(text).map_err(|e| explain(&e, text, origin))?;

@@ -11,9 +11,9 @@ pub struct Work {
     /// Cycles of all calls (an estimate).
     pub cycles: u64,
     /// Most instructions of a call.
-    pub most_instructions: u64,
+    pub max_instructions: u64,
     /// Most cycles of a call.
-    pub most_cycles: u64,
+    pub max_cycles: u64,
 }
 
 /// A call that has not returned yet.
@@ -73,8 +73,8 @@ impl Meters {
                 work.calls += 1;
                 work.instructions += call.instructions;
                 work.cycles += call.cycles;
-                work.most_instructions = work.most_instructions.max(call.instructions);
-                work.most_cycles = work.most_cycles.max(call.cycles);
+                work.max_instructions = work.max_instructions.max(call.instructions);
+                work.max_cycles = work.max_cycles.max(call.cycles);
             }
             self.calls.pop();
         }
@@ -109,8 +109,8 @@ mod tests {
             calls,
             instructions,
             cycles,
-            most_instructions: instructions,
-            most_cycles: cycles,
+            max_instructions: instructions,
+            max_cycles: cycles,
         };
         assert_eq!((m.work(0), m.work(1)), (work(1, 16, 28), work(1, 10, 20)));
     }

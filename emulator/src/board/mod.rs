@@ -79,7 +79,7 @@ pub enum Stop {
 
 /// What the core has done so far.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Effort {
+pub struct ProcessorTime {
     /// Instructions.
     pub instructions: u64,
     /// Cycles (an estimate), without sleeping.
@@ -105,7 +105,7 @@ pub struct Board {
     /// Cycles by halfword of flash where blocks begin, when asked for.
     pub profile: Option<Vec<(u64, u64)>>,
     /// What the core has done.
-    pub effort: Effort,
+    pub effort: ProcessorTime,
     /// What single functions have done.
     pub meters: Meters,
     /// The event register that WFE waits for.
@@ -163,7 +163,7 @@ impl Board {
             running: None,
             block_address: 0,
             profile: None,
-            effort: Effort::default(),
+            effort: ProcessorTime::default(),
             meters: Meters::default(),
             event: false,
             stop: None,

@@ -173,8 +173,8 @@ fn describe(s: &Summary, session: &Session, end: &End) -> String {
         line(
             name,
             format!(
-                "{} runs; instructions {:.0} mean, {} most; cycles {:.0} mean, {} worst",
-                e.runs, e.instructions_mean, e.instructions_most, e.cycles_mean, e.cycles_worst
+                "{} runs; instructions {:.0} mean, {} max; cycles {:.0} mean, {} max",
+                e.runs, e.instructions_mean, e.instructions_max, e.cycles_mean, e.cycles_max
             ),
         );
     }

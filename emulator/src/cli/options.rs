@@ -102,8 +102,8 @@ impl Options {
         if let Some(path) = &self.faults {
             let text =
                 std::fs::read_to_string(path).with_context(|| format!("cannot read {}", path.display()))?;
-            let file: FaultFile =
-                toml::from_str(&text).with_context(|| format!("{} is no list of faults", path.display()))?;
+            let file: FaultFile = toml::from_str(&text)
+                .with_context(|| format!("{} is not a list of faults", path.display()))?;
             for text in file.faults {
                 faults.push(text.parse().with_context(|| format!("in {}", path.display()))?);
             }
@@ -130,7 +130,7 @@ impl Options {
             }
             if let Err(error) = GainTable::decode(&bytes) {
                 eprintln!(
-                    "note: {} is no valid gain table ({error}); the drone will skip it",
+                    "note: {} is not a valid gain table ({error}); the drone will skip it",
                     path.display()
                 );
             }

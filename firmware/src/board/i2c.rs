@@ -232,7 +232,7 @@ impl Shared {
                     let _ = i2c.sr2().read();
                 }
                 // Nobody waits for an event. Not every one can be cleared without putting something on
-                // the wires, and one that stays would come again at once, for ever: the next job
+                // the wires, and one that stays pending would fire again at once, endlessly: the next job
                 // switches events on again.
                 Phase::Idle => self.hardware.set_events(false),
                 // A start that the job did not ask for.

@@ -21,27 +21,26 @@ const M4: Pin = Pin(Port::B, 9);
 /// Starts the timers with all motors off.
 pub(crate) fn init() {
     reg::rcc().apb1enr().modify(|_, w| w.tim2en().set_bit().tim4en().set_bit());
-    let (three, one) = (reg::tim2(), reg::tim4());
+    let (tim2, tim4) = (reg::tim2(), reg::tim4());
 
-    three.psc().write(|w| w.psc().set(0));
-    three.arr().write(|w| w.arr().set(PERIOD));
+    tim2.psc().write(|w| w.psc().set(0));
+    tim2.arr().write(|w| w.arr().set(PERIOD));
     // PWM mode 1, new values from the next period on; active high.
-    three
-        .ccmr1_output()
+    tim2.ccmr1_output()
         .write(|w| w.oc1m().pwm_mode1().oc1pe().enabled().oc2m().pwm_mode1().oc2pe().enabled());
-    three.ccmr2_output().write(|w| w.oc4m().pwm_mode1().oc4pe().enabled());
+    tim2.ccmr2_output().write(|w| w.oc4m().pwm_mode1().oc4pe().enabled());
 
-    one.psc().write(|w| w.psc().set(0));
-    one.arr().write(|w| w.arr().set(PERIOD as u16));
-    one.ccmr2_output().write(|w| w.oc4m().pwm_mode1().oc4pe().enabled());
+    tim4.psc().write(|w| w.psc().set(0));
+    tim4.arr().write(|w| w.arr().set(PERIOD as u16));
+    tim4.ccmr2_output().write(|w| w.oc4m().pwm_mode1().oc4pe().enabled());
 
     set([0; 4]);
-    three.egr().write(|w| w.ug().set_bit());
-    one.egr().write(|w| w.ug().set_bit());
-    three.ccer().write(|w| w.cc1e().set_bit().cc2e().set_bit().cc4e().set_bit());
-    one.ccer().write(|w| w.cc4e().set_bit());
-    three.cr1().write(|w| w.cen().set_bit());
-    one.cr1().write(|w| w.cen().set_bit());
+    tim2.egr().write(|w| w.ug().set_bit());
+    tim4.egr().write(|w| w.ug().set_bit());
+    tim2.ccer().write(|w| w.cc1e().set_bit().cc2e().set_bit().cc4e().set_bit());
+    tim4.ccer().write(|w| w.cc4e().set_bit());
+    tim2.cr1().write(|w| w.cen().set_bit());
+    tim4.cr1().write(|w| w.cen().set_bit());
 
     for pin in [M1, M2, M3] {
         pin.alternate(1, Drive::PushPull, Pull::None);
@@ -52,10 +51,10 @@ pub(crate) fn init() {
 /// Sets the power of the motors, 0 to 65535, in the order M1 to M4.
 pub(crate) fn set(power: [u16; 4]) {
     let [m1, m2, m3, m4] = power.map(|power| power >> 8);
-    let three = reg::tim2();
-    three.ccr2().write(|w| w.ccr().set(u32::from(m1)));
-    three.ccr4().write(|w| w.ccr().set(u32::from(m2)));
-    three.ccr1().write(|w| w.ccr().set(u32::from(m3)));
+    let tim2 = reg::tim2();
+    tim2.ccr2().write(|w| w.ccr().set(u32::from(m1)));
+    tim2.ccr4().write(|w| w.ccr().set(u32::from(m2)));
+    tim2.ccr1().write(|w| w.ccr().set(u32::from(m3)));
     reg::tim4().ccr4().write(|w| w.ccr().set(m4));
 }
 

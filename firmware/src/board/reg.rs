@@ -11,7 +11,7 @@ macro_rules! blocks {
         #[inline(always)]
         pub(crate) fn $name() -> &'static pac::$module::RegisterBlock {
             // SAFETY: the address is the peripheral's; its registers are volatile cells, which may
-            // be shared. Who writes what is said above.
+            // be shared. The table above says who writes what.
             unsafe { &*pac::$peripheral::ptr() }
         }
     )*};

@@ -62,7 +62,7 @@ impl Clock {
     }
 
     fn wake_expired(&self, cs: CriticalSection<'_>) {
-        // Nobody holds it across a wake; and if somebody did, there would be nothing better to do.
+        // It is never borrowed across a wake; if it were, there would be nothing better to do.
         let Ok(mut queue) = self.queue.borrow(cs).try_borrow_mut() else { return };
         let mut next = queue.next_expiration(self.now());
         while !self.set_alarm(cs, next) {

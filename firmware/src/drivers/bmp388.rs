@@ -30,14 +30,14 @@ pub struct Calibration {
 
 /// One reading.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub struct Reading {
+pub struct AirReading {
     /// Pa.
     pub pressure: f32,
     /// °C.
     pub temperature: f32,
 }
 
-impl Reading {
+impl AirReading {
     /// Height above sea level on a standard day, m, by the official firmware's constants:
     /// ((1015.7 hPa / p)^0.190263 − 1) · 298.15 K / 0.0065 K/m.
     #[must_use]
@@ -71,7 +71,7 @@ pub async fn start<B: I2c, D: DelayNs>(bus: &mut B, delay: &mut D) -> Result<Cal
 }
 
 /// Reads pressure and temperature.
-pub async fn read<B: I2c>(bus: &mut B, calibration: &Calibration) -> Result<Reading, Failure> {
+pub async fn read<B: I2c>(bus: &mut B, calibration: &Calibration) -> Result<AirReading, Failure> {
     let mut bytes = [0; 6];
     bus.write_read(CHIP.address(), &[DATA], &mut bytes).await.map_err(|_| Failure::Silent(CHIP))?;
     let [p0, p1, p2, t0, t1, t2] = bytes;
@@ -135,7 +135,7 @@ impl Calibration {
     /// The chip's compensation polynomials. In double precision, as single would lose centimetres of
     /// height; at 50 Hz that costs nothing.
     #[must_use]
-    pub fn compensate(&self, pressure: f64, temperature: f64) -> Reading {
+    pub fn compensate(&self, pressure: f64, temperature: f64) -> AirReading {
         let [t1, t2, t3] = self.t;
         let [p1, p2, p3, p4, p5, p6, p7, p8, p9, p10, p11] = self.p;
         let d = temperature - t1;
@@ -146,7 +146,7 @@ impl Calibration {
             + u * (p1 + t * (p2 + t * (p3 + t * p4)))
             + u * u * (p9 + t * p10)
             + u * u * u * p11;
-        Reading { pressure: pascal as f32, temperature: t as f32 }
+        AirReading { pressure: pascal as f32, temperature: t as f32 }
     }
 }
 
@@ -165,7 +165,7 @@ mod tests {
     fn heights_are_those_of_the_formula() {
         extern crate std;
         for pressure in [108_000.0_f32, 101_325.0, 95_000.0, 80_000.0, 60_000.0] {
-            let height = Reading { pressure, temperature: 20.0 }.altitude_m();
+            let height = AirReading { pressure, temperature: 20.0 }.altitude_m();
             let formula = ((101_570.0 / pressure).powf(0.190_263_1) - 1.0) * 298.15 / 0.0065;
             assert!((height - formula).abs() < 0.1, "{pressure} Pa: {height} m, not {formula} m");
         }

@@ -5,7 +5,7 @@ use embedded_hal_async::i2c::I2c;
 use steady_common::estimator::Imu;
 
 use super::bmi088::{self, Counts};
-use super::bmp388::{self, Calibration, Reading};
+use super::bmp388::{self, AirReading, Calibration};
 use super::{Chip, Failure};
 
 /// The barometer is read with every so many inertial samples: 50 Hz.
@@ -17,7 +17,7 @@ const ATTEMPTS: u8 = 3;
 
 /// The chips, started. Without a barometer one can fly (motion capture gives the height).
 #[derive(Clone, Copy, Debug)]
-pub struct Sensors {
+pub struct SensorChips {
     barometer: Result<Calibration, Failure>,
     until_barometer: u8,
     last: [Counts; 2],
@@ -27,14 +27,14 @@ pub struct Sensors {
 
 /// One sample.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Sample {
+pub struct SensorSample {
     /// Angular velocity and specific force, as measured.
     pub imu: Imu,
     /// Pressure and temperature, when it was their turn.
-    pub barometer: Option<Reading>,
+    pub barometer: Option<AirReading>,
 }
 
-impl Sensors {
+impl SensorChips {
     /// Starts all chips; a few attempts, because a chip may still be busy with its own start.
     pub async fn start<B: I2c, D: DelayNs>(bus: &mut B, delay: &mut D) -> Result<Self, Failure> {
         let mut outcome = Self::try_start(bus, delay).await;
@@ -74,7 +74,7 @@ impl Sensors {
     }
 
     /// Reads one sample.
-    pub async fn read<B: I2c>(&mut self, bus: &mut B) -> Result<Sample, Failure> {
+    pub async fn read<B: I2c>(&mut self, bus: &mut B) -> Result<SensorSample, Failure> {
         let outcome = self.try_read(bus).await;
         if outcome.is_err() {
             self.failures = self.failures.saturating_add(1);
@@ -82,16 +82,16 @@ impl Sensors {
         outcome
     }
 
-    async fn try_read<B: I2c>(&mut self, bus: &mut B) -> Result<Sample, Failure> {
+    async fn try_read<B: I2c>(&mut self, bus: &mut B) -> Result<SensorSample, Failure> {
         let gyro = bmi088::read_gyro(bus).await?;
         let accelerometer = bmi088::read_accelerometer(bus).await?;
         self.check_alive(gyro, accelerometer)?;
         let imu = Imu { gyro: gyro.angular_velocity(), accelerometer: accelerometer.specific_force() };
-        Ok(Sample { imu, barometer: self.barometer(bus).await })
+        Ok(SensorSample { imu, barometer: self.barometer(bus).await })
     }
 
     /// The barometer when it is its turn. Its failure is no reason to lose an inertial sample.
-    async fn barometer<B: I2c>(&mut self, bus: &mut B) -> Option<Reading> {
+    async fn barometer<B: I2c>(&mut self, bus: &mut B) -> Option<AirReading> {
         self.until_barometer = self.until_barometer.saturating_sub(1);
         let calibration = self.barometer.as_ref().ok()?;
         if self.until_barometer > 0 {
@@ -128,7 +128,7 @@ mod tests {
     #[test]
     fn barometer_comes_at_fifty_hertz() {
         let mut board = Board::healthy();
-        let mut sensors = now(Sensors::start(&mut board, &mut NoDelay)).unwrap();
+        let mut sensors = now(SensorChips::start(&mut board, &mut NoDelay)).unwrap();
         let mut readings = 0;
         for i in 0..1000 {
             live(&mut board, i);
@@ -143,7 +143,7 @@ mod tests {
     fn a_missing_barometer_does_not_stop_the_rest() {
         let mut board = Board::healthy();
         board.silence(Chip::Barometer);
-        let mut sensors = now(Sensors::start(&mut board, &mut NoDelay)).unwrap();
+        let mut sensors = now(SensorChips::start(&mut board, &mut NoDelay)).unwrap();
         assert_eq!(sensors.barometer_failure(), Some(Failure::Silent(Chip::Barometer)));
         for i in 0..100 {
             live(&mut board, i);
@@ -154,7 +154,7 @@ mod tests {
     #[test]
     fn a_bus_that_dies_is_told_and_counted_and_its_return_used() {
         let mut board = Board::healthy();
-        let mut sensors = now(Sensors::start(&mut board, &mut NoDelay)).unwrap();
+        let mut sensors = now(SensorChips::start(&mut board, &mut NoDelay)).unwrap();
         live(&mut board, 1);
         now(sensors.read(&mut board)).unwrap();
         board.silence(Chip::Gyroscope);
@@ -170,7 +170,7 @@ mod tests {
     #[test]
     fn a_frozen_sensor_is_found() {
         let mut board = Board::healthy();
-        let mut sensors = now(Sensors::start(&mut board, &mut NoDelay)).unwrap();
+        let mut sensors = now(SensorChips::start(&mut board, &mut NoDelay)).unwrap();
         board.set_axes(Chip::Gyroscope, 0x02, [1, 2, 3]);
         let mut verdict = None;
         for i in 0..60 {
@@ -184,9 +184,9 @@ mod tests {
     fn a_chip_that_answers_only_later_is_waited_for() {
         let mut board = Board::healthy();
         board.silence_for(2);
-        assert!(now(Sensors::start(&mut board, &mut NoDelay)).is_ok());
+        assert!(now(SensorChips::start(&mut board, &mut NoDelay)).is_ok());
         board.silence_for(1000);
-        let failure = now(Sensors::start(&mut board, &mut NoDelay)).unwrap_err();
+        let failure = now(SensorChips::start(&mut board, &mut NoDelay)).unwrap_err();
         assert_eq!(failure, Failure::Silent(Chip::Accelerometer));
     }
 }

@@ -1,4 +1,4 @@
-//! Holding still and coming down when nobody, or nobody trustworthy, says where to fly.
+//! Hovering in place and descending when there is no valid set-point or no valid position.
 //!
 //! With a position, both are references for the chosen controller: brake, then stand, or sink.
 //! Without one the cascaded PID brakes by the estimated velocity as long as that means something,

@@ -22,7 +22,7 @@ const STILL_DRIFT: f32 = 0.01;
 const MAX_BIAS: f32 = 0.1;
 /// Samples for the accelerometer's scale.
 const SCALE_SAMPLES: u16 = 200;
-/// Largest error of the accelerometer's scale that is believed.
+/// Largest plausible error of the accelerometer's scale.
 const MAX_SCALE_ERROR: f32 = 0.1;
 
 /// A second-order Butterworth low-pass filter for a vector.
@@ -151,8 +151,8 @@ impl Conditioner {
         self.bias
     }
 
-    /// One raw sample in, one for the estimator out. A sample that is no number repeats nothing and
-    /// changes nothing: `None`.
+    /// One raw sample in, one for the estimator out. A non-finite sample changes nothing and gives
+    /// `None`.
     pub fn update(&mut self, raw: &Imu) -> Option<Imu> {
         if !raw.gyro.is_finite() || !raw.accelerometer.is_finite() {
             return None;
@@ -188,7 +188,7 @@ impl Conditioner {
                     return;
                 }
                 let scale = GRAVITY_M_S2 * f32::from(*count) / *sum;
-                // Otherwise it was moved in this moment (or the sensor is broken): all over again.
+                // Otherwise the drone was moved (or the sensor is broken): start over.
                 self.phase = if math::abs(scale - 1.0) < MAX_SCALE_ERROR {
                     self.scale = scale;
                     Phase::Done

@@ -38,9 +38,9 @@ impl Target {
     }
 }
 
-/// What came of a control step.
+/// The result of a control step.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub struct Flown {
+pub struct ControlOutput {
     /// Who flew.
     pub pilot: Pilot,
     /// What it asked for, before noise.
@@ -70,7 +70,7 @@ impl Pilots {
         &self.memory
     }
 
-    /// Who flies a target when this controller is chosen.
+    /// Which pilot flies a target when this controller is selected.
     #[must_use]
     pub fn who(controller: Controller, target: &Target) -> Pilot {
         match (target, controller) {
@@ -108,7 +108,7 @@ impl Pilots {
         state: &State,
         noise: Action,
         propeller: &Propeller,
-    ) -> Flown {
+    ) -> ControlOutput {
         let pilot = self.last;
         match (pilot, target) {
             (Pilot::Differentiable, Target::Path { reference, .. }) => {
@@ -124,7 +124,13 @@ impl Pilots {
                 // Full scale is the propeller's full thrust, a full action the law's.
                 let scale = f32::from(FULL_SCALE) * (MAX_MOTOR_THRUST_N / propeller.max_thrust);
                 let counts = order.motors.map(|part| (part * scale) as i32);
-                Flown { pilot, action, applied, request: MotorRequest(counts), saturated: order.saturated }
+                ControlOutput {
+                    pilot,
+                    action,
+                    applied,
+                    request: MotorRequest(counts),
+                    saturated: order.saturated,
+                }
             }
             (Pilot::StockMellinger, Target::Path { reference, rates }) => {
                 let mut setpoint = Setpoint::from_reference(reference);
@@ -138,12 +144,12 @@ impl Pilots {
                 self.cascade(pilot, &Setpoint::from_reference(reference), state)
             }
             (Pilot::Attitude, Target::Modes(setpoint)) => self.cascade(pilot, setpoint, state),
-            _ => Flown::default(),
+            _ => ControlOutput::default(),
         }
     }
 
     /// Two ticks of 1 ms: the loops run on even ones.
-    fn cascade(&mut self, pilot: Pilot, setpoint: &Setpoint, state: &State) -> Flown {
+    fn cascade(&mut self, pilot: Pilot, setpoint: &Setpoint, state: &State) -> ControlOutput {
         let sensed = Sensed::from_state(state);
         self.pid.step(setpoint, &sensed, self.pid_tick.wrapping_add(1));
         self.pid_tick = self.pid_tick.wrapping_add(2);
@@ -151,9 +157,9 @@ impl Pilots {
     }
 }
 
-fn stock(pilot: Pilot, command: Command) -> Flown {
+fn stock(pilot: Pilot, command: Command) -> ControlOutput {
     let Order { action, saturated, .. } = Order::from_command(command);
-    Flown { pilot, action, applied: action, request: command.distribute(), saturated }
+    ControlOutput { pilot, action, applied: action, request: command.distribute(), saturated }
 }
 
 /// Velocity set-point of the cascaded PID: along the world's axes or the heading's; a height, where

@@ -35,7 +35,7 @@ impl Boot {
     }
 }
 
-/// Something that others must keep or tell.
+/// An event to store or to report.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Event {
     /// A table has completed its first flight: keep its sequence number.
@@ -100,7 +100,7 @@ impl Tables {
         self.guard.status()
     }
 
-    /// True when what is wanted can be flown.
+    /// True when the selected gains are valid.
     #[must_use]
     pub fn is_good(&self, try_out: &TryOut) -> bool {
         self.boot.proven.check().is_ok()
@@ -108,7 +108,7 @@ impl Tables {
             && (!try_out.enabled || try_out.gains.check().is_ok())
     }
 
-    /// Takes over or lets go of try-out gains. Call it only where gains may change: disarmed or
+    /// Starts or stops using try-out gains. Call it only where gains may change: disarmed or
     /// hovering. Gains outside their bounds are not taken.
     pub fn choose(&mut self, try_out: &TryOut, envelope: &Envelope, airborne: bool) {
         let wanted = if try_out.enabled { try_out.gains } else { self.boot.active.gains };

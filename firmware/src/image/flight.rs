@@ -9,7 +9,7 @@ use steady_common::Vec3;
 use steady_common::commander::Command;
 use steady_common::estimator::Imu;
 use steady_common::gains_record::GainsRecord;
-use steady_firmware::drivers::sensors::{Sample, Sensors};
+use steady_firmware::drivers::sensors::{SensorChips, SensorSample};
 use steady_firmware::flight::{self, Event, Flight};
 use steady_firmware::services::Device;
 use steady_firmware::settings::Settings;
@@ -41,10 +41,10 @@ pub(crate) struct Parts {
     pub(crate) logged_gains: Option<GainsRecord>,
 }
 
-/// Runs for ever.
+/// Never returns.
 #[embassy_executor::task]
 pub(crate) async fn run(mut parts: Parts) {
-    let mut sensors = match Sensors::start(&mut parts.bus, &mut Delay).await {
+    let mut sensors = match SensorChips::start(&mut parts.bus, &mut Delay).await {
         Ok(sensors) => {
             SENSORS_OK.store(true, Ordering::Relaxed);
             Some(sensors)
@@ -54,7 +54,7 @@ pub(crate) async fn run(mut parts: Parts) {
             None
         }
     };
-    if let Some(failure) = sensors.as_ref().and_then(Sensors::barometer_failure) {
+    if let Some(failure) = sensors.as_ref().and_then(SensorChips::barometer_failure) {
         SENSOR_FAILURE.set(failure);
     }
 
@@ -97,7 +97,7 @@ pub(crate) async fn run(mut parts: Parts) {
         if let Some(plan) = PLAN.if_new(&mut seen_plan) {
             sampler = Sampler::new(plan);
         }
-        step(&mut parts, &mut sampler, Sample { imu, barometer }, lost < LOST_SAMPLES);
+        step(&mut parts, &mut sampler, SensorSample { imu, barometer }, lost < LOST_SAMPLES);
         if time::now_us_low().wrapping_sub(started) < DEADLINE_US {
             watchdog::feed();
         }
@@ -105,7 +105,7 @@ pub(crate) async fn run(mut parts: Parts) {
 }
 
 /// One flight step, motors first.
-fn step(parts: &mut Parts, sampler: &mut Sampler, sample: Sample, healthy: bool) {
+fn step(parts: &mut Parts, sampler: &mut Sampler, sample: SensorSample, healthy: bool) {
     let now_us = time::now_us();
     let Parts { flight, commands, records, events, settings, device, logged_gains, .. } = parts;
     while let Some(command) = commands.dequeue() {
@@ -113,7 +113,7 @@ fn step(parts: &mut Parts, sampler: &mut Sampler, sample: Sample, healthy: bool)
         let _ = flight.command(now_us, &command, settings);
     }
     let card_ready = CARD_READY.load(Ordering::Relaxed);
-    let Sample { imu, barometer } = sample;
+    let SensorSample { imu, barometer } = sample;
     let measured = flight::Sensors { imu, battery_v: battery_v(), healthy, card_ready, barometer };
     let output = flight.step(now_us, &measured, settings);
     motors::set(output.pwm);

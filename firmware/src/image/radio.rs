@@ -45,7 +45,7 @@ impl Flash for Tables {
     }
 }
 
-/// Runs for ever.
+/// Never returns.
 #[embassy_executor::task]
 pub(crate) async fn run(parts: Parts) {
     let Parts { mut receiver, mut sender, services, commands, settings, radio, device } = parts;

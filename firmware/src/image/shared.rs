@@ -16,7 +16,7 @@ use steady_firmware::drivers::Failure;
 use steady_firmware::flight::Event;
 use steady_firmware::services::{Device, StoreDone, StoreJob};
 use steady_firmware::settings::Settings;
-use steady_firmware::storage::config::Plan;
+use steady_firmware::storage::config::LogPlan;
 use steady_firmware::storage::{Counters, Item, Status};
 use steady_firmware::telemetry::Telemetry;
 
@@ -62,7 +62,7 @@ pub(crate) static SENSOR_FAILURE: Copied<Failure> = Copied::new();
 /// Written by the storage task.
 pub(crate) static CARD: Copied<Status> = Copied::new();
 /// Log variables the card's `config.txt` asks for, written by the storage task.
-pub(crate) static PLAN: Copied<Plan> = Copied::new();
+pub(crate) static PLAN: Copied<LogPlan> = Copied::new();
 
 /// Commands on their way to the flight task.
 pub(crate) static COMMANDS: ConstStaticCell<Queue<Command, 32>> = ConstStaticCell::new(Queue::new());
@@ -75,7 +75,7 @@ pub(crate) static EVENTS: ConstStaticCell<Queue<Event, 8>> = ConstStaticCell::ne
 
 /// A queue between tasks that may not wait for each other.
 type Post<T, const N: usize> = Channel<CriticalSectionRawMutex, T, N>;
-/// Parameters for the EEPROM, and what became of them.
+/// Requests to the EEPROM and their results.
 pub(crate) static STORE_JOBS: Post<StoreJob, 4> = Channel::new();
 pub(crate) static STORE_DONE: Post<StoreDone, 4> = Channel::new();
 
@@ -84,7 +84,7 @@ pub(crate) type Line = String<128>;
 /// Lines on their way to the radio.
 pub(crate) static LINES: Post<Line, 12> = Channel::new();
 
-/// Says a line to the client and to the debugger. What does not fit is cut; what nobody takes is lost.
+/// Prints a line to the client and the debugger. Too long a line is cut; with a full queue it is dropped.
 pub(crate) fn say(text: fmt::Arguments<'_>) {
     let mut line = Line::new();
     // Cut at the line's end.

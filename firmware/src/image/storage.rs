@@ -35,7 +35,7 @@ type CardLogger = Logger<FatCard<Card>>;
 #[unsafe(link_section = ".ccm")]
 static mut LOGGER: MaybeUninit<CardLogger> = MaybeUninit::uninit();
 
-/// Runs for ever. To be called once.
+/// Never returns; call it once.
 pub(crate) async fn run(
     mut drain: Drain<'static>,
     mut events: Consumer<'static, Event>,
@@ -118,7 +118,7 @@ fn tell(event: Event) {
     }
 }
 
-/// What the client has been told.
+/// What was already reported to the client.
 struct Told {
     failure: u32,
     card: State,

@@ -17,7 +17,7 @@ impl Services {
     pub(super) fn high_level(&mut self, packet: &Packet, context: &mut Context<'_>) -> Outcome {
         let request = match Request::decode(packet) {
             Ok(request) => request,
-            // Known to clients, but not to this firmware: they are told.
+            // Clients know it, this firmware does not: answer with an error.
             Err(error @ (Malformed::Command(_) | Malformed::Value)) => {
                 self.bad_packets = self.bad_packets.wrapping_add(1);
                 let _ = error;

@@ -10,7 +10,7 @@ use crate::toc::{PARAMS, Param, Set, View, param, param_id, params_crc};
 
 /// Jobs for the EEPROM that wait.
 const JOBS: usize = 4;
-/// Changes that wait to be told.
+/// Changes not yet sent to the client.
 const CHANGES: usize = 8;
 /// In the type byte of extended information: the parameter is persistent.
 const PERSISTENT: u8 = 1;
@@ -22,7 +22,7 @@ pub enum StoreRequest {
     Keep(Raw),
     /// Keep nothing.
     Forget,
-    /// Say what is kept.
+    /// Ask for the stored value.
     Look,
 }
 

@@ -99,7 +99,7 @@ struct Event {
 
 /// The extra events and their variables.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Plan {
+pub struct LogPlan {
     /// Milliseconds between samples of the event with a fixed frequency; 0 is off.
     pub period_ms: u16,
     events: [Event; Trigger::ALL.len()],
@@ -108,7 +108,7 @@ pub struct Plan {
     count: u8,
 }
 
-impl Default for Plan {
+impl Default for LogPlan {
     fn default() -> Self {
         Self {
             period_ms: 0,
@@ -120,7 +120,7 @@ impl Default for Plan {
     }
 }
 
-impl Plan {
+impl LogPlan {
     /// The events with the numbers of their variables. One without variables is left out, and so is
     /// the fixed frequency when it is off.
     pub fn events(&self) -> impl Iterator<Item = (Trigger, &[u16])> {
@@ -179,7 +179,7 @@ pub struct Config {
     /// Start logging at boot.
     pub autostart: bool,
     /// The extra events.
-    pub plan: Plan,
+    pub plan: LogPlan,
     /// Lines that made no sense: unknown events and variables, too many of them.
     pub skipped: u8,
 }
@@ -188,7 +188,7 @@ impl Default for Config {
     fn default() -> Self {
         let mut base = String::new();
         let _ = base.push_str("log");
-        Self { base, autostart: false, plan: Plan::default(), skipped: 0 }
+        Self { base, autostart: false, plan: LogPlan::default(), skipped: 0 }
     }
 }
 
@@ -201,7 +201,7 @@ pub enum ConfigError {
     Version,
     /// The second or fourth line is not a number.
     Number,
-    /// The third line is no name.
+    /// The third line is not a file name.
     Name,
 }
 
@@ -212,7 +212,7 @@ impl ConfigError {
         match self {
             Self::Short => "it ends before its fourth line",
             Self::Version => "its first line, the version, is not 1",
-            Self::Number => "its second line (buffer size) or fourth (start at boot) is no number",
+            Self::Number => "its second line (buffer size) or fourth (start at boot) is not a number",
             Self::Name => "its third line is no file name: use letters, digits, _ and -",
         }
     }

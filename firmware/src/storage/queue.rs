@@ -8,7 +8,7 @@ use steady_common::gains_record::GainsRecord;
 use steady_common::transition::Transition;
 use steady_common::usdlog::write::record_prefix;
 
-use super::config::{MAX_VARIABLES, Plan, Trigger};
+use super::config::{LogPlan, MAX_VARIABLES, Trigger};
 use crate::telemetry::Telemetry;
 use crate::toc::{self, View};
 
@@ -123,7 +123,7 @@ impl<'a> Drain<'a> {
         item
     }
 
-    /// The gains that fly, as far as the queue has told.
+    /// The newest gains that came through the queue.
     #[must_use]
     pub fn gains(&self) -> Option<GainsRecord> {
         self.gains
@@ -139,7 +139,7 @@ impl<'a> Drain<'a> {
 /// Makes the records of the extra events.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Sampler {
-    plan: Plan,
+    plan: LogPlan,
     next_us: u64,
     seen: Option<Seen>,
 }
@@ -167,7 +167,7 @@ impl Seen {
 impl Sampler {
     /// For a plan.
     #[must_use]
-    pub fn new(plan: Plan) -> Self {
+    pub fn new(plan: LogPlan) -> Self {
         Self { plan, ..Self::default() }
     }
 

@@ -7,14 +7,14 @@ use steady_common::value::{Type, Value};
 use super::View;
 use crate::settings::{Controller, Exploration, PropellerKind, Settings};
 
-/// What became of writing a parameter.
+/// The result of writing a parameter.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Set {
     /// It has the new value.
     Done,
     /// The value is not possible; it keeps the old one.
     Refused,
-    /// The flight task must be told.
+    /// The flight task needs the new value.
     Send(Command),
 }
 

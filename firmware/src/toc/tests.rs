@@ -56,7 +56,7 @@ fn what_reads_as_a_type_writes_as_it() {
 }
 
 proptest! {
-    /// Fence, voltages, times, gains: no bits that come in can switch a check off by being no number.
+    /// Fence, voltages, times, gains: no NaN can switch a check off.
     #[test]
     fn whatever_is_written_every_setting_stays_a_number(bits in prop::collection::vec(any::<u32>(), PARAMS.len())) {
         let (mut settings, telemetry, device) = (Settings::new(), Telemetry::default(), Device::default());

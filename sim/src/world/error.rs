@@ -46,7 +46,7 @@ pub enum WorldError {
         /// All names.
         known: String,
     },
-    /// The text is no TOML, or a value has the wrong type.
+    /// The text is not TOML, or a value has the wrong type.
     #[error("{origin}:{line}:{column}: {message} (in `{snippet}`)")]
     Syntax {
         /// File or name.
