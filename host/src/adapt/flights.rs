@@ -25,6 +25,8 @@ pub struct ControlStep {
     pub last: Action,
     /// The action with its noise.
     pub applied: Action,
+    /// The noise alone: what was applied beside the action of the law that flew.
+    pub noise: Action,
     /// The step's length, s.
     pub dt_s: f32,
     /// How fast a drone turns that follows the reference exactly, rad/s.
@@ -75,6 +77,9 @@ impl ControlStep {
             memory,
             last: previous.applied,
             applied: record.applied,
+            noise: Action::from_array(std::array::from_fn(|i| {
+                record.applied.into_array()[i] - record.action.into_array()[i]
+            })),
             dt_s: record.dt_s,
             reference_rates: reference_rates(&previous.reference, &record.reference, record.dt_s),
         };
@@ -223,12 +228,12 @@ fn reference_rates(before: &Reference, now: &Reference, dt_s: f32) -> Vec3 {
 
 /// Where the first held noise begins: transitions must not straddle two draws.
 fn noise_change(steps: &[ControlStep], length: usize) -> usize {
-    // What the law did not ask for; the law's action itself is smooth from step to step.
+    // Of the noise, not of the action: sensor noise and motion capture frames make the law's own action jump.
     let jump = |i: usize| {
-        let (a, b) = (steps[i].applied.into_array(), steps[i - 1].applied.into_array());
+        let (a, b) = (steps[i].noise.into_array(), steps[i - 1].noise.into_array());
         a.iter().zip(b).map(|(a, b)| (a - b).powi(2)).sum::<f32>()
     };
-    // Of all phases, the one at which the action jumps most.
+    // Of all phases, the one at which it jumps most.
     (0..length.min(steps.len()))
         .map(|phase| {
             let total: f32 = (phase..steps.len()).step_by(length).filter(|i| *i > 0).map(jump).sum();

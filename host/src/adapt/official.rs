@@ -90,6 +90,8 @@ fn pieces(rows: &[(f64, [f32; 16])], gains: &Gains, vehicle: &Vehicle, min_s: f3
             memory,
             last,
             applied,
+            // Another controller flew, without exploration noise.
+            noise: Action::default(),
             dt_s,
             reference_rates: Vec3::ZERO,
         };
