@@ -164,7 +164,7 @@ fn a_log_without_a_required_field_is_refused_by_name() {
     assert!(fs::read_to_string(&tables[0]).unwrap().contains("steady.dT"));
     let (_, text) = steady(folder.path(), &["log", "replay", "log00"], 1);
     assert_eq!(text.matches("is missing").count(), 1, "{text}");
-    let (_, text) = steady(folder.path(), &["log", "info", "log09"], 1);
+    let (_, text) = steady(folder.path(), &["log", "info", "log09"], 2);
     assert_eq!(text.matches("No such file").count(), 1, "{text}");
 }
 
@@ -483,7 +483,7 @@ fn the_commands_say_what_is_there_and_what_is_wrong() {
     assert!(err.contains("log02") && err.contains("0x7f"), "{err}");
     let (_, err) = steady(f, &["log", "info", "."], 0);
     assert!(err.contains("log01"), "{err}");
-    let (_, err) = steady(f, &["log", "replay", "log09"], 1);
+    let (_, err) = steady(f, &["log", "replay", "log09"], 2);
     assert!(err.contains("log09"), "{err}");
     steady(f, &["log", "info"], 2);
     let (out, err) = steady(f, &["log", "check", "log00", "log02"], 1);

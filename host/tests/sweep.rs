@@ -38,7 +38,7 @@ fn wait_for(what: &str, mut done: impl FnMut() -> bool) {
 fn results_are_gathered_and_what_is_done_is_not_done_again() {
     let folder = tempfile::tempdir().unwrap();
     let f = folder.path();
-    let text = "command = ['demo', '--seeds', '1']\n\
+    let text = "command = ['compare-controllers', '--seeds', '1']\n\
                 metrics = ['nominal/hover/built-in PID.tracking_error_m']\n\
                 [grid]\nworlds = ['nominal']\ngains = ['nominal']\n";
     fs::write(f.join("s.toml"), text).unwrap();
@@ -91,9 +91,9 @@ fn wrong_files_are_refused_before_anything_runs() {
     let folder = tempfile::tempdir().unwrap();
     let f = folder.path();
     for (text, words) in [
-        ("comand = ['demo']\n[grid]", &["comand", "command"][..]),
-        ("command = ['demo']\ngrid.sed = [1]", &["--sed", "--seeds"]),
-        ("command = ['demo']\ngrid.seeds = [1, 'many']", &["many", "--seeds"]),
+        ("comand = ['compare-controllers']\n[grid]", &["comand", "command"][..]),
+        ("command = ['compare-controllers']\ngrid.sed = [1]", &["--sed", "--seeds"]),
+        ("command = ['compare-controllers']\ngrid.seeds = [1, 'many']", &["many", "--seeds"]),
     ] {
         fs::write(f.join("s.toml"), text).unwrap();
         let (code, _, err) = said(&sweep(f, &["s.toml"]).output().unwrap());
@@ -121,7 +121,7 @@ fn without_slurm_it_says_so() {
 fn a_killed_sweep_continues() {
     let folder = tempfile::tempdir().unwrap();
     let f = folder.path();
-    let text = "command = ['demo', '--worlds', 'nominal']\ngrid.seeds = [1, 12, 2]";
+    let text = "command = ['compare-controllers', '--worlds', 'nominal']\ngrid.seeds = [1, 12, 2]";
     fs::write(f.join("s.toml"), text).unwrap();
     let results = f.join("sweeps/s");
     let mut first = sweep(f, &["s.toml", "--jobs", "1"]).stdout(Stdio::null()).spawn().unwrap();
