@@ -237,7 +237,7 @@ mod tests {
         assert_eq!(flip.kind, Kind::BitFlip(0x2000_0010, 3));
         for (text, word) in [
             ("motor-dies=1", "lacks its time"),
-            ("x:reset", "no time"),
+            ("x:reset", "not a time"),
             ("1:explode", "no fault"),
             ("1:motor-dies=5", "no motor 5"),
             ("1:card-slow", "needs a value"),

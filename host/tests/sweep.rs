@@ -39,13 +39,13 @@ fn results_are_gathered_and_what_is_done_is_not_done_again() {
     let folder = tempfile::tempdir().unwrap();
     let f = folder.path();
     let text = "command = ['compare-controllers', '--seeds', '1']\n\
-                metrics = ['nominal/hover/built-in PID.tracking_error_m']\n\
+                metrics = ['nominal/hover/built-in PID.metrics.tracking_error_m.mean']\n\
                 [grid]\nworlds = ['nominal']\ngains = ['nominal']\n";
     fs::write(f.join("s.toml"), text).unwrap();
     // Texts are joined in the order of the fields' names: controller, task, world.
     let (code, out, err) = said(&sweep(f, &["s.toml"]).output().unwrap());
     assert_eq!(code, Some(2), "{out}{err}");
-    assert!(err.contains("did you mean `built-in PID/hover/nominal.tracking_error_m`"), "{err}");
+    assert!(err.contains("did you mean `built-in PID/hover/nominal.metrics.tracking_error_m.mean`"), "{err}");
 
     fs::write(f.join("s.toml"), text.replace("nominal/hover/built-in PID", "built-in PID/hover/nominal"))
         .unwrap();
@@ -57,7 +57,7 @@ fn results_are_gathered_and_what_is_done_is_not_done_again() {
     assert_eq!(csv.lines().count(), 2, "{csv}");
     let json: serde_json::Value =
         serde_json::from_slice(&fs::read(results.join("table.json")).unwrap()).unwrap();
-    let error = &json["rows"][0]["values"]["built-in PID/hover/nominal.tracking_error_m"];
+    let error = &json["rows"][0]["values"]["built-in PID/hover/nominal.metrics.tracking_error_m.mean"];
     assert!(error["mean"].as_f64().unwrap() > 0.0 && error["half_width"].is_null(), "{json}");
     assert!(out.contains(&fs::read_to_string(results.join("table.md")).unwrap()), "{out}");
     // Pictures of every cell are its own.
