@@ -59,8 +59,9 @@ pub(crate) fn build() -> Result<Image> {
     let folder = elf.parent().context("the image has no folder")?;
     fs::create_dir_all(folder).with_context(|| format!("cannot create {}", folder.display()))?;
     let write = |path: PathBuf, bytes: &[u8]| -> Result<PathBuf> {
-        // Beside its place first: a program that reads the image never sees half of it.
-        let draft = path.with_added_extension("part");
+        // Beside its place first: a program that reads the image never sees half of it, and two builds at
+        // once do not take each other's.
+        let draft = path.with_added_extension(format!("{}.part", std::process::id()));
         fs::write(&draft, bytes).with_context(|| format!("cannot write {}", draft.display()))?;
         fs::rename(&draft, &path).with_context(|| format!("cannot write {}", path.display()))?;
         Ok(path)
