@@ -6,6 +6,7 @@
 use std::str::FromStr;
 
 use anyhow::{Context, Result, bail, ensure};
+use steady_sim::suggest::did_you_mean;
 
 use crate::board::{Board, Stop, TICKS_PER_MS};
 use crate::chip::rcc::ResetCause;
@@ -129,7 +130,10 @@ impl FromStr for Fault {
             "cut-at-packet" => Kind::CutAtPacket(number()? as u64),
             "cut-at-word" => Kind::CutAtWord(number()? as u64),
             "cut-in-erase" => Kind::CutInErase(number()?.min(1.0)),
-            other => bail!("`{other}` is no fault; there are: {HELP}"),
+            other => {
+                let names = HELP.split_whitespace().filter_map(|word| word.split('=').next());
+                bail!("no fault `{other}`{}; there are: {HELP}", did_you_mean(other, names))
+            }
         };
         Ok(Self { time_us: (seconds * 1e6) as u64, kind })
     }
@@ -138,8 +142,9 @@ impl FromStr for Fault {
 fn bit_flip(value: &str) -> Result<Kind> {
     let (address, bit) = value.split_once('.').context("a bit is written ADDRESS.BIT, as 0x20000010.3")?;
     let digits = address.trim_start_matches("0x").replace('_', "");
-    let address = u32::from_str_radix(&digits, 16).with_context(|| format!("`{address}` is no address"))?;
-    let bit: u8 = bit.parse().with_context(|| format!("`{bit}` is no bit"))?;
+    let address =
+        u32::from_str_radix(&digits, 16).with_context(|| format!("`{address}` is not an address"))?;
+    let bit: u8 = bit.parse().with_context(|| format!("`{bit}` is not a bit"))?;
     ensure!(bit < 8, "a byte has bits 0 to 7");
     Ok(Kind::BitFlip(address, bit))
 }
@@ -238,7 +243,7 @@ mod tests {
         for (text, word) in [
             ("motor-dies=1", "lacks its time"),
             ("x:reset", "not a time"),
-            ("1:explode", "no fault"),
+            ("1:mocap-lots", "did you mean `mocap-lost`"),
             ("1:motor-dies=5", "no motor 5"),
             ("1:card-slow", "needs a value"),
             ("1:bit-flip=0x20.9", "bits 0 to 7"),

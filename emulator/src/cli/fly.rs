@@ -53,8 +53,7 @@ impl Cmd {
     pub(crate) fn run(self) -> Result<bool> {
         let out = &self.out;
         fs::create_dir_all(out).with_context(|| format!("cannot make the folder {}", out.display()))?;
-        let world = self.options.world()?;
-        let dongle = Dongle::new(&world.radio, self.options.seed);
+        let dongle = Dongle::new(&self.options.world.radio, self.options.seed);
         let mission = Mission::new(self.task.clone(), dongle).with_settings(self.param.clone());
         let setup = self.options.setup(out, self.profile)?;
         let card = setup.card.clone();

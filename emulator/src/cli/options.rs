@@ -17,8 +17,8 @@ pub(crate) struct Options {
     #[arg(long, env = "STEADY_ELF", default_value = "target/firmware/steady.elf")]
     elf: PathBuf,
     /// World by name, or a TOML file.
-    #[arg(long, default_value = "nominal")]
-    pub(crate) world: String,
+    #[arg(long, default_value = "nominal", value_parser = World::load)]
+    pub(crate) world: World,
     /// Of all random numbers; the same seed gives the same flight, bit for bit.
     #[arg(long, default_value_t = 1)]
     pub(crate) seed: u64,
@@ -66,11 +66,6 @@ struct FaultFile {
 }
 
 impl Options {
-    /// The world.
-    pub(crate) fn world(&self) -> Result<World> {
-        Ok(World::load(&self.world)?)
-    }
-
     /// Everything but the ground; a card is made in `folder` unless one is named.
     pub(crate) fn setup(&self, folder: &Path, profile: bool) -> Result<Setup> {
         if !self.elf.is_file() {
@@ -110,7 +105,7 @@ impl Options {
         }
         Ok(Setup {
             image: Image::load(&self.elf)?,
-            world: self.world()?,
+            world: self.world.clone(),
             seed: self.seed,
             pages: self.pages()?,
             flash: self.flash.clone(),

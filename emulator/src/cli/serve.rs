@@ -52,9 +52,8 @@ impl Cmd {
     pub(crate) fn run(self) -> Result<()> {
         std::fs::create_dir_all(&self.out)
             .with_context(|| format!("cannot make the folder {}", self.out.display()))?;
-        let world = self.options.world()?;
         let trouble = Trouble { loss: self.loss, duplicates: self.duplicates, delay_ms: self.delay_ms };
-        let ground = Udp::listen(&self.udp, &world.radio, self.options.seed, trouble)?;
+        let ground = Udp::listen(&self.udp, &self.options.world.radio, self.options.seed, trouble)?;
         let address = ground.address()?;
         let mut session = Session::new(self.options.setup(&self.out, false)?, Box::new(ground))?;
         if self.cold {
