@@ -247,7 +247,7 @@ fn every_reason_to_land_lands() {
         (|f| f.battery_v = 2.9, 5000, LandingCause::LowBattery),
         (|f| f.guard_tripped = true, 0, LandingCause::Guard),
         (|f| f.switch_off = true, 0, LandingCause::SwitchOff),
-        // What is no number is no reason to fly on.
+        // A NaN is no reason to fly on.
         (|f| f.position.x = f32::NAN, 0, LandingCause::Geofence),
         (|f| f.battery_v = f32::NAN, 5000, LandingCause::LowBattery),
     ];

@@ -3,7 +3,7 @@
 //! [`Machine`] runs an unmodified image instruction by instruction on a Cortex-M4F ([`cortex`]) with
 //! models of the chip's peripherals ([`chip`]) and of what is on the board ([`board`]). Time is
 //! virtual and comes from the instructions executed; the same image and seed give the same bits.
-//! A [`session::Session`] adds the world: physics in lock step ([`plant`]), the ground station
+//! A [`session::Session`] adds the world: physics in lock step ([`steady_sim::plant`]), the ground station
 //! ([`mission`]) or a network socket ([`ground`]), and faults ([`fault`]).
 #![deny(unsafe_code)]
 

@@ -18,7 +18,7 @@ use steady::closed_loop::drone::FLASH;
 use steady::closed_loop::journal::{Iteration, Made, Origin};
 use steady::closed_loop::{ClosedLoop, Drone, Journal, Learner, Settings};
 use steady_common::GainTable;
-use steady_sim::metrics::{REWARD, TRACKING_ERROR};
+use steady_sim::metrics::{METRICS, REWARD, TRACKING_ERROR};
 
 fn settings(iterations: u32) -> Settings {
     Settings { iterations, patience: 3, ..Settings::default() }
@@ -381,7 +381,20 @@ mod real {
             let out = f.join(name);
             let opened = ClosedLoop::open(&out, settings(name), Origin::default(), false, drone, &Fixed);
             opened.unwrap().with(2, None).run().unwrap();
-            assert!(Data::of(&out).is_ok(), "the report reads both");
+            // One definition of the metrics wherever they are shown: outcome, report, summary and log.
+            let report = serde_json::to_value(Data::of(&out).unwrap()).unwrap();
+            let columns: Vec<&str> =
+                report["metrics"].as_array().unwrap().iter().map(|c| c["id"].as_str().unwrap()).collect();
+            assert_eq!(columns, METRICS.map(|m| m.id));
+            let flight = out.join("iteration-00/explore/flight-01");
+            let log = steady::log::find(&[flight.clone()]).unwrap().logs.remove(0);
+            let info = steady::log::info::info(&mut steady::log::Log::open(&log).unwrap()).unwrap();
+            let info = serde_json::to_string(&info).unwrap();
+            let summary = fs::read_to_string(flight.join("summary.json")).unwrap();
+            for metric in METRICS {
+                let key = format!("\"{}\":", metric.id);
+                assert!(info.contains(&key) && summary.contains(&key), "{key} {info} {summary}");
+            }
             (Journal::load(&out).unwrap(), ClosedLoop::table(&out, 1).unwrap())
         };
         let (a, b) = (run("native", &*native), run("virtual", &image));

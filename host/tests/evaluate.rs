@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use serde_json::Value;
+use steady_sim::METRICS;
 
 /// The smallest evaluation: one seed, one task, one iteration of two flights.
 const SMALL: [&str; 22] = [
@@ -68,6 +69,8 @@ fn an_evaluation_is_whole_repeats_and_goes_on_where_it_was_ended() {
     assert_eq!(controllers, ["pid", "simulator", "transfer", "steady", "oracle"]);
     for row in rows {
         assert_eq!(row["flights"], 2);
+        let mut columns = row["metrics"].as_object().unwrap().keys();
+        assert!(columns.all(|id| METRICS.iter().any(|m| m.id == id)), "{row}");
         let error_m = row["metrics"]["tracking_error_m"]["mean"].as_f64().unwrap();
         assert!(error_m > 0.001 && error_m < 0.5, "{row}");
     }

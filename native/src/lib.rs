@@ -3,7 +3,7 @@
 //!
 //! It flies what the drone flies, more than a hundred times faster than real time. What it leaves out is
 //! the board: registers, radio packets, the card. For those there is the virtual Crazyflie, which executes
-//! the image; both fly the same [`Plant`](steady_sim::Plant) by the same [`Script`](steady_sim::Script).
+//! the image; both fly the same [`Plant`](steady_sim::Plant) by the same [`Script`].
 //!
 //! ```
 //! use steady_native::{Plan, fly};

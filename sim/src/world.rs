@@ -165,7 +165,7 @@ impl World {
         Ok(self.compile()?.with_sensors(self))
     }
 
-    /// The same without sensors and with [`STEPS_PER_CONTROL`](crate::params::STEPS_PER_CONTROL) physics
+    /// The same without sensors and with [`STEPS_PER_CONTROL`] physics
     /// steps per control step.
     ///
     /// # Errors

@@ -101,6 +101,8 @@ pub(crate) fn compile(profile: &str) -> Result<PathBuf> {
         profile,
     ]);
     command.args(["--locked", "--message-format=json-render-diagnostics"]);
+    // Incremental compilation splits functions otherwise, and the stack's budget does not hold.
+    command.env("CARGO_INCREMENTAL", "0");
     eprintln!("$ {}", sh::shown(&command));
     let output = command.stderr(Stdio::inherit()).output().context("cannot start cargo")?;
     if !output.status.success() {
