@@ -387,7 +387,7 @@ mod real {
                 report["metrics"].as_array().unwrap().iter().map(|c| c["id"].as_str().unwrap()).collect();
             assert_eq!(columns, METRICS.map(|m| m.id));
             let flight = out.join("iteration-00/explore/flight-01");
-            let log = steady::log::find(&[flight.clone()]).unwrap().logs.remove(0);
+            let log = steady::log::find(std::slice::from_ref(&flight)).unwrap().logs.remove(0);
             let info = steady::log::info::info(&mut steady::log::Log::open(&log).unwrap()).unwrap();
             let info = serde_json::to_string(&info).unwrap();
             let summary = fs::read_to_string(flight.join("summary.json")).unwrap();
