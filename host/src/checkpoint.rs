@@ -15,12 +15,10 @@ use serde::{Deserialize, Serialize};
 use crate::error::describe;
 use crate::files;
 
-/// How many checkpoints are kept.
 const KEPT: usize = 2;
 
 const CRC: crc::Crc<u32, crc::Table<16>> = crc::Crc::<u32, crc::Table<16>>::new(&crc::CRC_32_ISO_HDLC);
 
-/// The checkpoints of one run.
 #[derive(Clone, Debug)]
 pub(crate) struct Store {
     folder: PathBuf,
@@ -34,7 +32,6 @@ struct Note {
     crc32: u32,
 }
 
-/// An intact checkpoint.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Checkpoint {
     pub(crate) step: u64,

@@ -51,7 +51,6 @@ impl Program {
         &self.elf
     }
 
-    /// The program with one of its verbs and the image.
     pub fn command(&self, verb: &str) -> Command {
         let mut command = Command::new(&self.program);
         command.arg(verb).arg("--elf").arg(&self.elf).stdin(Stdio::null());
@@ -90,12 +89,10 @@ pub fn find_image(elf: Option<&Path>) -> Result<PathBuf> {
     }
 }
 
-/// The folder that this program is in.
 fn beside() -> Option<PathBuf> {
     std::env::current_exe().ok()?.parent().map(Path::to_owned)
 }
 
-/// A flight of the virtual Crazyflie.
 #[derive(Clone, Debug)]
 pub struct VirtualFlight {
     /// A task's name, or a CSV file of polynomial pieces.
@@ -104,7 +101,6 @@ pub struct VirtualFlight {
     pub world: String,
     /// Gains for the drone's flash; none flies the built-in ones.
     pub table: Option<GainTable>,
-    /// The controller.
     pub controller: Controller,
     /// Exploration noise, where it is enabled.
     pub exploration: Exploration,
@@ -224,7 +220,6 @@ impl VirtualFlight {
 /// What came of a flight of the virtual Crazyflie.
 #[derive(Clone, Debug, Serialize)]
 pub struct FlightResult {
-    /// The folder with everything in it.
     pub folder: PathBuf,
     /// The task was flown to its end.
     pub success: bool,
@@ -232,7 +227,6 @@ pub struct FlightResult {
     pub summary: serde_json::Value,
     /// How well the part that counts was flown, by the simulator's truth.
     pub metrics: Option<FlightMetrics>,
-    /// The logs, and what is wrong with them.
     pub logs: Vec<Checked>,
     /// The gain guard took the table out of flight, as a log says.
     pub guard_tripped: bool,
@@ -246,7 +240,6 @@ pub struct FlightResult {
 pub struct Checked {
     /// What is wrong with it.
     pub verdict: LogCheck,
-    /// Its replay.
     pub replay: Replay,
 }
 
@@ -269,7 +262,6 @@ impl FlightResult {
         Ok(Self { folder: folder.to_owned(), success, summary, metrics, logs, guard_tripped, text })
     }
 
-    /// The logs' files.
     pub fn log_files(&self) -> Vec<PathBuf> {
         self.logs.iter().map(|l| PathBuf::from(&l.verdict.file)).collect()
     }

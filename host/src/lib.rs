@@ -3,6 +3,8 @@
 //! [`run`] is the `steady` command; its verbs are in `cmd`, one file each, and thin. Training needs libtorch
 //! and is the default feature `train`; everything else builds without it.
 #![deny(unsafe_code)]
+// Most items are the command's own; a comment that repeats an item's name helps nobody.
+#![allow(missing_docs)]
 
 // First, for its macros.
 #[macro_use]

@@ -86,7 +86,6 @@ impl Table {
         table
     }
 
-    /// Adds a row.
     pub fn row(&mut self, cells: impl IntoIterator<Item = impl Into<String>>) {
         self.rows.push(cells.into_iter().map(Into::into).collect());
     }

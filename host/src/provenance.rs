@@ -4,7 +4,6 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use serde::Serialize;
 
-/// Version of the program.
 pub(crate) const VERSION: &str = env!("CARGO_PKG_VERSION");
 /// Commit the program was built from, `unknown` outside a checkout; `+` when files were changed.
 pub(crate) const COMMIT: &str = match option_env!("STEADY_COMMIT") {

@@ -32,14 +32,12 @@ pub struct Adapter<'a> {
     /// φ, μ.
     pub new: Option<Discovery>,
     windowing: Windowing,
-    /// All flights so far.
     pub flights: Vec<FlightData>,
     /// θ of the policy that flies.
     theta: Theta,
     rng: Rng,
 }
 
-/// What an adaptation learned.
 #[derive(Debug)]
 pub struct Learned {
     /// Skills.
@@ -48,7 +46,6 @@ pub struct Learned {
     pub dynamics: Dynamics,
     /// The same with the simulator's skills alone, where there are new ones.
     pub transfer: Option<Dynamics>,
-    /// The proposed step.
     pub step: GainStep,
 }
 

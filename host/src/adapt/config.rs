@@ -13,7 +13,6 @@ pub struct Config {
     pub discovery: bool,
     /// Width of the hidden layers of the new φ and μ.
     pub hidden: i64,
-    /// New features.
     pub features: i64,
     /// Transitions of a gradient step.
     pub batch: usize,
@@ -96,7 +95,6 @@ impl Config {
         Ok(config)
     }
 
-    /// The trust region with a scale.
     pub fn trust_region(&self, scale: f32) -> TrustRegion {
         TrustRegion { step: self.step, fast_step: self.fast_step, scale }
     }

@@ -52,7 +52,6 @@ pub struct Data {
     pub old_phi: Tensor,
 }
 
-/// How discovery went.
 #[derive(Clone, Copy, Debug, Default, PartialEq, serde::Serialize)]
 pub struct Found {
     /// L_disc of the last batch.
@@ -121,7 +120,6 @@ impl Discovery {
         self.mu.forward(&(seen + noise))
     }
 
-    /// Learns from flights.
     pub fn learn(&mut self, old: &Skills, data: &Data, rng: &mut Rng, config: &Config) -> Found {
         let n = data.s.size().first().copied().unwrap_or(0);
         let batch = (config.batch as i64).min(n);

@@ -264,7 +264,6 @@ impl Slopes {
         Self(no_grad(|| Tensor::cat(&(0..STATE_LEN).map(slope).collect::<Vec<_>>(), 0)))
     }
 
-    /// The dynamics by M.
     pub fn linear(&self, m: &Tensor) -> Linear {
         let width = self.0.size()[1];
         let (a, b) = no_grad(|| {

@@ -17,7 +17,6 @@ const MAX_REFERENCE_RATE: f32 = 20.0;
 pub struct ControlStep {
     /// The estimate.
     pub state: State,
-    /// The reference.
     pub reference: Reference,
     /// The law's memory before the step.
     pub memory: Memory,
@@ -116,7 +115,6 @@ impl ControlStep {
 /// Values that tell how the reference moves: velocity, acceleration and height.
 pub const PATH_LEN: usize = 7;
 
-/// A transition of a flight.
 #[derive(Clone, Copy, Debug)]
 pub struct FlightTransition {
     /// s.
@@ -129,9 +127,7 @@ pub struct FlightTransition {
     pub jacobian: Jacobian,
     /// How the reference moves at s and at s′.
     pub path: [[f32; PATH_LEN]; 2],
-    /// The first control step.
     pub start: ControlStep,
-    /// Number of its flight.
     pub flight: usize,
 }
 
@@ -148,12 +144,10 @@ pub struct Windowing {
 }
 
 impl Windowing {
-    /// As a training's task has it.
     pub fn of(task: &TrainingTask) -> Self {
         Self { window_s: task.hold as f32 * task.dt_s(), vehicle: task.vehicle }
     }
 
-    /// Control steps of a transition.
     pub fn steps_per_transition(&self, flights: &[FlightData]) -> usize {
         let first = flights.iter().find_map(|f| f.steps.first());
         first.map_or(1, |first| self.length(first))

@@ -11,7 +11,6 @@ use super::dynamics::Linear;
 use super::rollout::{Delta, Rollout};
 use crate::closed_loop::TrustRegion;
 
-/// Steps of the search.
 const SEARCH_STEPS: usize = 80;
 /// First length of such a step, as part of the largest change.
 const FIRST_LENGTH: f64 = 0.15;

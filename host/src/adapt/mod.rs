@@ -38,7 +38,6 @@ use worlds::{ConsistentWorlds, prediction_error};
 /// Shorter pieces of flights are not used, s.
 const MIN_FLIGHT_S: f32 = 2.0;
 
-/// What to adapt from, and how.
 #[derive(Clone, Debug)]
 pub struct AdaptOptions {
     /// Run folder of `steady train`.
@@ -53,7 +52,6 @@ pub struct AdaptOptions {
     pub scale: f32,
     /// Seed of everything random.
     pub seed: u64,
-    /// Threads.
     pub threads: usize,
 }
 

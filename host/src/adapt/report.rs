@@ -10,15 +10,12 @@ use super::adapter::{Adapter, Learned};
 use super::discovery::Found;
 use super::worlds::{Accepted, WorldCheck};
 
-/// Name of the file.
 pub const NAME: &str = "adapt.json";
 
 /// What an adaptation found.
 #[derive(Clone, Debug, Serialize)]
 pub struct AdaptReport {
-    /// Flights that were learned from.
     pub flights: usize,
-    /// Their control steps.
     pub steps: usize,
     /// Control steps that replayed to the logged bits.
     pub replayed: u64,
@@ -66,10 +63,8 @@ pub struct Improvement {
     pub std: f64,
 }
 
-/// How a gain changed.
 #[derive(Clone, Debug, Serialize)]
 pub struct GainChange {
-    /// The gain.
     pub name: &'static str,
     /// Its value in the present table.
     pub from: f32,

@@ -40,7 +40,6 @@ type Jacobian = [Delta; 4];
 struct Moment {
     /// Whether a flight begins with it.
     first: bool,
-    /// What the reward looked at.
     inputs: [f64; REWARD_INPUTS],
     jacobian: Jacobian,
     noise: [f64; 4],

@@ -66,7 +66,6 @@ pub struct Accepted {
     pub theta: Theta,
     /// Part of the step; 0 when every part was refused.
     pub part: f32,
-    /// The last check.
     pub check: WorldCheck,
 }
 

@@ -27,11 +27,9 @@ const MAX_SEEDS: u32 = 100;
 pub const CONTROLLERS: [ControllerKind; 4] =
     [ControllerKind::Pid, ControllerKind::Simulator, ControllerKind::Transfer, ControllerKind::Steady];
 
-/// What is compared, and what came of it so far.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Comparison {
-    /// Version of the format.
     pub format: u32,
     /// Settings of the loops; each has its own seed and method.
     pub settings: Settings,
@@ -39,9 +37,7 @@ pub struct Comparison {
     pub seeds: u32,
     /// Flights that judge a controller for one seed.
     pub flights: u32,
-    /// What all loops began with.
     pub origin: Origin,
-    /// Results so far.
     pub results: Vec<Judged>,
 }
 
@@ -49,11 +45,8 @@ pub struct Comparison {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Judged {
-    /// The seed.
     pub seed: u64,
-    /// The controller.
     pub controller: ControllerKind,
-    /// The flights.
     pub flights: Vec<Outcome>,
     /// Exploring and judging flights that its gains took before; 0 for one that does not learn from flights.
     pub learning_flights: [usize; 2],
@@ -62,7 +55,6 @@ pub struct Judged {
 /// A line of the table.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Row {
-    /// The controller.
     pub controller: ControllerKind,
     /// Its name for people.
     pub title: &'static str,
@@ -79,7 +71,6 @@ pub struct Row {
 pub type Learners<'a> = &'a (dyn Fn(&Settings) -> Box<dyn Learner> + Sync);
 
 impl Comparison {
-    /// A comparison that has not begun.
     pub fn new(settings: Settings, seeds: u32, flights: u32, origin: Origin) -> Self {
         Self { format: FORMAT, settings, seeds, flights, origin, results: Vec::new() }
     }
@@ -140,7 +131,6 @@ impl Comparison {
         })
     }
 
-    /// The table for people.
     pub fn table(&self) -> String {
         let s = &self.settings;
         let intervals = if self.seeds > 1 { "; ± is a 95 % interval over seeds" } else { "" };

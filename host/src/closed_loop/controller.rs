@@ -51,7 +51,6 @@ impl ControllerKind {
         matches!(self, Self::Transfer | Self::Steady)
     }
 
-    /// The controller that flies it on the drone.
     pub fn on_drone(self) -> steady_common::Controller {
         match self {
             Self::Pid => steady_common::Controller::Pid,

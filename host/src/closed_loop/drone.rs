@@ -14,7 +14,6 @@ use steady_sim::suggest::did_you_mean;
 use super::outcome::Outcome;
 use crate::files;
 
-/// A drone and where it flies.
 pub trait Drone: Sync {
     /// Puts a table onto the drone, reads it back and compares. `before` is the folder that the drone's
     /// state was left in the last time, none for a new drone; its state afterwards goes into `folder`.
@@ -24,7 +23,6 @@ pub trait Drone: Sync {
     fn fly(&self, flight: &FlightRequest, folder: &Path) -> Result<Outcome>;
 }
 
-/// A table on the drone.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Flashed {
@@ -34,14 +32,12 @@ pub struct Flashed {
     pub page: usize,
 }
 
-/// A flight that is to be flown.
 #[derive(Clone, Debug)]
 pub struct FlightRequest {
     /// Its number at its station, from 1.
     pub number: u32,
     /// Seed of everything random in it.
     pub seed: u64,
-    /// The controller.
     pub controller: Controller,
     /// Exploration noise, where it is enabled.
     pub exploration: Exploration,
@@ -71,14 +67,12 @@ impl FlightRequest {
     }
 }
 
-/// Which drone flies.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum DroneKind {
     /// The firmware's flight code, compiled for this computer.
     Native,
     /// The firmware's image on the virtual Crazyflie.
     Virtual,
-    /// A real drone at an address.
     Real(Uri),
 }
 

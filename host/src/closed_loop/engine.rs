@@ -23,12 +23,10 @@ const RESTORED: &str = "drone-restored";
 const ADAPT: &str = "adapt";
 const JUDGE: &str = "judge";
 const EXPLORE: &str = "explore";
-/// The table of an iteration.
 const TABLE: &str = "gains.bin";
 /// Part of the name of a folder that is not complete.
 const UNFINISHED: &str = ".unfinished-";
 
-/// A loop in its folder.
 pub struct ClosedLoop<'a> {
     folder: PathBuf,
     journal: Journal,
@@ -115,17 +113,14 @@ impl<'a> ClosedLoop<'a> {
         self
     }
 
-    /// The journal.
     pub fn journal(&self) -> &Journal {
         &self.journal
     }
 
-    /// Folder of an iteration.
     pub fn iteration_folder(folder: &Path, number: u32) -> PathBuf {
         folder.join(format!("iteration-{number:02}"))
     }
 
-    /// The table of an iteration.
     pub fn table(folder: &Path, number: u32) -> Result<GainTable> {
         let path = Self::iteration_folder(folder, number).join(TABLE);
         gains_file::load(&path.to_string_lossy())

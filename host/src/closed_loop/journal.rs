@@ -14,28 +14,22 @@ use crate::fly::find_image;
 use crate::out::Table;
 use crate::provenance::{COMMIT, VERSION};
 
-/// Name of the file.
 pub const NAME: &str = "loop.json";
-/// Version of its format.
 const FORMAT: u32 = 2;
 /// Longest firmware image that is read.
 const MAX_ELF_BYTES: u64 = 256 << 20;
 /// Longer files are not read.
 pub(super) const MAX_BYTES: u64 = 64 << 20;
 
-/// The journal of a loop.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Journal {
-    /// Version of the format.
     pub format: u32,
-    /// What the loop does.
     pub settings: Settings,
     /// What it began with.
     pub origin: Origin,
     /// Iterations so far; the last one may be unfinished.
     pub iterations: Vec<Iteration>,
-    /// How it ended, when it has.
     pub end: Option<End>,
 }
 
@@ -51,7 +45,6 @@ pub struct Origin {
     pub firmware_crc32: u32,
     /// The program's version and commit.
     pub program: String,
-    /// The command line.
     pub command: Vec<String>,
 }
 
@@ -98,7 +91,6 @@ pub struct Iteration {
     pub made: Option<Made>,
     /// It is on the drone.
     pub flashed: Option<Flashed>,
-    /// Its judging flights.
     pub judged: Option<Vec<Outcome>>,
     /// What they say of it.
     pub decision: Option<Decision>,
@@ -112,7 +104,6 @@ pub struct Iteration {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Made {
-    /// The simulator stage.
     Simulator,
     /// Learned from flights.
     Adapted,
@@ -120,7 +111,6 @@ pub enum Made {
     Unchanged,
 }
 
-/// How a loop ended.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct End {
@@ -131,7 +121,6 @@ pub struct End {
 }
 
 impl Journal {
-    /// A loop that has not begun.
     pub fn new(settings: Settings, origin: Origin) -> Self {
         Self { format: FORMAT, settings, origin, iterations: Vec::new(), end: None }
     }

@@ -27,13 +27,11 @@ pub struct SkillLearner {
     pub changes: Vec<String>,
     /// Seed of everything random.
     pub seed: u64,
-    /// Threads.
     pub threads: usize,
 }
 
 #[cfg(feature = "train")]
 impl SkillLearner {
-    /// For a loop with these settings.
     pub fn new(run: &Path, settings: &super::Settings, threads: usize) -> Self {
         Self {
             run: run.to_owned(),

@@ -18,7 +18,6 @@ use crate::files;
 
 /// Every so many control steps are written to `truth.csv`: fifty a second.
 const THIN: usize = 10;
-/// Name of the log.
 const LOG: &str = "log00";
 
 /// A native drone in a world, with a task.
@@ -29,7 +28,6 @@ pub struct NativeDrone {
 }
 
 impl NativeDrone {
-    /// In a world, with a task.
     pub fn new(world: &World, course: Course) -> Result<Self> {
         Ok(Self { world: PlantParams::new(world)?, course })
     }

@@ -14,7 +14,6 @@ use crate::stats::Estimate;
 pub struct Outcome {
     /// Its number at its station, from 1.
     pub flight: u32,
-    /// Its seed.
     pub seed: u64,
     /// Why the flight did not end as it should: given up, guarded landing, not landed, log cut short.
     pub trouble: Option<String>,
@@ -54,7 +53,6 @@ impl Outcome {
 pub struct MetricSummary {
     /// By [`Metric::id`]; a metric that is 0 in every flight was not measured (no hover) and is left out.
     pub metrics: BTreeMap<&'static str, Estimate>,
-    /// Flights.
     pub flights: usize,
     /// Flights that are not [`Outcome::is_good`].
     pub failed: usize,
@@ -85,7 +83,6 @@ impl MetricSummary {
         }
     }
 
-    /// A metric, if it was measured.
     pub fn get(&self, metric: &Metric) -> Option<Estimate> {
         self.metrics.get(metric.id).copied()
     }

@@ -42,10 +42,7 @@ const ATTEMPTS: usize = 3;
 #[derive(Clone, Debug)]
 pub enum Request {
     /// Make the drone ready for a new table.
-    Flash {
-        /// Where it is.
-        uri: Uri,
-    },
+    Flash { uri: Uri },
     /// Make the drone ready for a flight.
     Prepare {
         /// Whether it will fly with noise.
@@ -53,11 +50,9 @@ pub enum Request {
     },
     /// Fly, and bring the card.
     Fly {
-        /// What.
         task: String,
         /// Number of the flight at its station.
         number: u32,
-        /// Whether with noise.
         with_noise: bool,
         /// Where the card's files are to be found.
         card: PathBuf,
@@ -101,7 +96,6 @@ pub trait Person: Sync {
     fn ask(&self, request: &Request) -> Result<()>;
 }
 
-/// The person at the terminal.
 #[derive(Debug)]
 pub struct Terminal;
 

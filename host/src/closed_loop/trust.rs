@@ -71,7 +71,6 @@ impl TrustRegion {
 /// A flight in a simulated world: its reward and whether it failed.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct WorldFlight {
-    /// Cumulative reward.
     pub reward: f64,
     /// It crashed or was not flown to its end.
     pub failed: bool,

@@ -26,7 +26,6 @@ const THIN: usize = 10;
 /// The virtual Crazyflie in a world, with a task.
 #[derive(Clone, Debug)]
 pub struct VirtualDrone {
-    /// The program and the image.
     pub program: Program,
     /// As for `steady fly`.
     pub task: String,

@@ -50,23 +50,15 @@ pub(crate) struct Cell {
     pub(crate) flights: Vec<Outcome>,
 }
 
-/// A job.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Job {
-    /// A training in the simulator.
     Train {
-        /// Its seed.
         seed: u64,
         /// In many random worlds.
         randomised: bool,
     },
     /// The oracle's search.
-    Search {
-        /// World.
-        world: String,
-        /// Task.
-        task: Task,
-    },
+    Search { world: String, task: Task },
     /// A closed loop.
     Learn(Key),
     /// Flights that judge a controller.
@@ -80,7 +72,6 @@ struct Searched {
     gains: [f32; GAIN_COUNT],
 }
 
-/// A world of the evaluation.
 #[derive(Debug)]
 struct BenchWorld {
     /// Its name or file.
@@ -353,7 +344,6 @@ impl Bench {
         self.path("cells", key).join(flight_name(1))
     }
 
-    /// The table that flies for a key.
     fn table(&self, key: &Key) -> Result<GainTable> {
         match key.controller {
             ControllerKind::Pid => Ok(GainTable::built_in()),
@@ -379,7 +369,6 @@ impl Bench {
         self.worlds.get(name).with_context(|| format!("there is no world `{name}` here"))
     }
 
-    /// The folder.
     pub(crate) fn folder(&self) -> &Path {
         &self.out
     }

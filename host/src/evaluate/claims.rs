@@ -12,11 +12,8 @@ use crate::stats::Estimate;
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub(crate) enum Bound {
-    /// At least so much.
     AtLeast(f64),
-    /// More than that.
     MoreThan(f64),
-    /// At most so much.
     AtMost(f64),
 }
 
@@ -28,13 +25,11 @@ pub(crate) enum ClaimStatus {
     Met,
     /// The mean is enough, but the interval reaches past the bound, or there is none.
     MetOnAverage,
-    /// No.
     Missed,
     /// It cannot be said.
     Unmeasured(String),
 }
 
-/// A claim.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub(crate) struct Claim {
     pub(crate) text: String,

@@ -43,7 +43,6 @@ pub(crate) struct Learning {
     pub(crate) judging_flights: usize,
     /// Iterations without a proposal: the worlds refused every part of the step.
     pub(crate) refused: usize,
-    /// Tables that were rolled back.
     pub(crate) rolled_back: usize,
     /// Loops that ended with the first table.
     pub(crate) unchanged: usize,
@@ -59,7 +58,6 @@ pub(crate) struct Learning {
 }
 
 impl Report {
-    /// From results.
     pub(crate) fn new(results: &Results) -> Self {
         let has_claims = matches!(results.settings.suite, Suite::Paper | Suite::Quick);
         Self {

@@ -33,7 +33,6 @@ impl Group<'_> {
     }
 }
 
-/// One line of the table.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub(crate) struct TableRow {
     pub(crate) world: String,
@@ -122,7 +121,6 @@ impl Results {
         self.flights(group).filter_map(|(seed, flights)| Some((seed, mean(flights, metric)?))).collect()
     }
 
-    /// Every group that was flown.
     pub(crate) fn groups(&self) -> impl Iterator<Item = Group<'_>> {
         let s = &self.settings;
         s.worlds.iter().flat_map(move |world| {
@@ -139,7 +137,6 @@ impl Results {
         })
     }
 
-    /// The table.
     pub(crate) fn rows(&self) -> Vec<TableRow> {
         let row = |group: Group<'_>| {
             let seeds: Vec<&[Outcome]> = self.flights(group).map(|(_, flights)| flights).collect();
@@ -170,7 +167,6 @@ pub(crate) fn paired(
     a.iter().filter_map(|(seed, a)| Some(value(*a, *b.get(seed)?))).collect()
 }
 
-/// An estimate, if there are samples.
 pub(crate) fn estimate(samples: &[f64]) -> Option<Estimate> {
     (!samples.is_empty()).then(|| Estimate::of(samples))
 }

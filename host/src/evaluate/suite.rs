@@ -30,7 +30,6 @@ const VARIATIONS: [&str; 10] = [
     "flights=20",
 ];
 
-/// A suite of comparisons.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub(crate) enum Suite {
@@ -58,7 +57,6 @@ pub(crate) fn learned_on(task: Task) -> Task {
 pub(crate) struct Protocol {
     /// Which drone flies: `native` or `virtual`.
     pub(crate) drone: String,
-    /// Preset of the trainings.
     pub(crate) preset: String,
     /// Random worlds of the training with domain randomisation.
     pub(crate) random_worlds: usize,
@@ -80,7 +78,6 @@ pub(crate) struct Protocol {
     pub(crate) oracle_generations: usize,
     /// Candidates in each.
     pub(crate) oracle_population: usize,
-    /// Flights of each candidate.
     pub(crate) oracle_flights: usize,
 }
 
@@ -133,7 +130,6 @@ impl Protocol {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct SuiteSettings {
-    /// The suite that they are of.
     pub(crate) suite: Suite,
     /// Worlds: shipped ones, files, or `sample-N`.
     pub(crate) worlds: Vec<String>,
@@ -147,7 +143,6 @@ pub(crate) struct SuiteSettings {
 }
 
 impl SuiteSettings {
-    /// A suite's own settings.
     pub(crate) fn of(suite: Suite) -> Self {
         use ControllerKind::{DomainRandomisation, Oracle, Pid, Simulator, Steady, Transfer};
         let paper = Self {
@@ -228,7 +223,6 @@ impl SuiteSettings {
         Ok(self)
     }
 
-    /// The variations that there are of a controller.
     pub(crate) fn variations_of(&self, controller: ControllerKind) -> impl Iterator<Item = &str> {
         self.variations.iter().map(String::as_str).filter(move |variation| match controller {
             ControllerKind::Steady => true,

@@ -84,7 +84,6 @@ struct Curve {
     /// Colour.
     key: String,
     seed: u64,
-    /// How the loop ended.
     end: String,
     points: Vec<Point>,
 }
@@ -318,7 +317,6 @@ impl NamedTable {
     }
 }
 
-/// The gains of a controller, if it has any.
 fn controller_table(folder: &Path, seed: u64, controller: ControllerKind) -> Result<Option<NamedTable>> {
     let (place, number) = match controller {
         ControllerKind::Pid => return Ok(None),

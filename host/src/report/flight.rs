@@ -39,7 +39,6 @@ pub(crate) struct Trace {
 /// The drone's health in a flight.
 #[derive(Clone, Debug, Default, Serialize)]
 pub(crate) struct Health {
-    /// Processor load.
     pub(crate) cpu_load: Option<f64>,
     /// Control steps in the log.
     pub(crate) log_records: u64,
@@ -51,7 +50,6 @@ pub(crate) struct Health {
     pub(crate) watchdog_margin_ms: Option<f64>,
     /// Radio packets that were sent, and that were not acknowledged.
     pub(crate) radio_packets: [u64; 2],
-    /// Resets of the processor.
     pub(crate) resets: usize,
     /// Mean motor commands along the reference, percent of full power.
     pub(crate) motors_percent: [f64; 4],

@@ -16,7 +16,6 @@ const PAGE: &str = include_str!("page.html");
 const STYLE: &str = include_str!("page.css");
 const SCRIPT: &str = include_str!("page.js");
 
-/// The page of a folder.
 pub fn page(folder: &Path) -> Result<String> {
     let data = Data::of(folder)?;
     // In JSON these occur only inside strings, where they can be escaped.

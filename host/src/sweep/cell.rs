@@ -33,7 +33,6 @@ pub(crate) struct Spec {
     pub(crate) start_in: PathBuf,
 }
 
-/// How a cell ended.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Stamp {
     pub(crate) args: Vec<String>,

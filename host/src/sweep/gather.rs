@@ -47,7 +47,6 @@ pub(crate) struct Value {
     n: usize,
 }
 
-/// The results of a cell that is done.
 pub(crate) fn read(folder: &Path, cell: &Cell, plan: &Plan) -> Result<Numbers> {
     let wanted = plan.result.is_some() || cell.args.iter().any(|arg| arg == "--json");
     if !wanted {

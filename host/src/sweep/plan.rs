@@ -49,7 +49,6 @@ pub(crate) struct Plan {
     pub(crate) slurm: Slurm,
 }
 
-/// One command of a sweep.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Cell {
     /// Folder name: the settings and a checksum of the whole command.
@@ -65,7 +64,6 @@ impl Plan {
         Self::from_toml(&files::read_text(path)?, program).with_context(|| path.display().to_string())
     }
 
-    /// A sweep from TOML text.
     pub(crate) fn from_toml(text: &str, program: &clap::Command) -> Result<Self> {
         let document: Document = toml::from_str(text).map_err(|error| {
             let unknown = error.message().strip_prefix("unknown field `").and_then(|m| m.split('`').next());
@@ -119,7 +117,6 @@ fn axes(grid: &toml::Table) -> Result<Vec<(String, Vec<Value>)>> {
     Ok(found)
 }
 
-/// A word of the command.
 #[derive(Clone, Debug)]
 enum Word {
     /// Literal text with placeholders.

@@ -13,7 +13,6 @@ use super::env::TrainingTask;
 use super::spectral::{Form, Training};
 use crate::error::{unknown, usage};
 
-/// Presets by name.
 const PRESETS: [(&str, &str); 3] = [
     ("smoke", include_str!("../../presets/smoke.toml")),
     ("quick", include_str!("../../presets/quick.toml")),
@@ -42,7 +41,6 @@ pub enum Evaluator {
     Gradient,
 }
 
-/// A training run.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Config {
@@ -55,7 +53,6 @@ pub struct Config {
     pub random_worlds: usize,
     /// Where episodes begin.
     pub start: Start,
-    /// Physics steps of an episode.
     pub episode_steps: usize,
     /// Physics steps of a transition, over which the exploration's noise is held.
     pub hold: usize,
@@ -63,7 +60,6 @@ pub struct Config {
     pub gamma: f32,
     /// Rounds of collecting, learning and improving.
     pub rounds: usize,
-    /// Episodes of a round.
     pub episodes: usize,
     /// Whether episodes come in pairs that begin alike and explore in opposite directions.
     pub mirrored: bool,
@@ -116,12 +112,10 @@ pub struct Config {
     pub momentum: f32,
     /// Rounds between evaluations; the best gains are kept.
     pub evaluate_every: usize,
-    /// Episodes of an evaluation.
     pub evaluate_episodes: usize,
 }
 
 impl Config {
-    /// Names of the presets.
     pub fn presets() -> impl Iterator<Item = &'static str> {
         PRESETS.iter().map(|(name, _)| *name)
     }
@@ -136,7 +130,6 @@ impl Config {
         Self::from_toml(&toml::to_string(&table)?)
     }
 
-    /// A configuration from TOML text.
     pub fn from_toml(text: &str) -> anyhow::Result<Self> {
         let config: Self = toml::from_str(text).map_err(|error| {
             let message = error.message().to_owned();
@@ -150,7 +143,6 @@ impl Config {
         Ok(config)
     }
 
-    /// The configuration as TOML.
     pub fn to_toml(&self) -> String {
         toml::to_string(self).unwrap_or_default()
     }
@@ -192,7 +184,6 @@ impl Config {
         Ok(())
     }
 
-    /// How the skills are trained.
     pub fn training(&self) -> Training {
         let Self { rate, smoothing, shaping, only_mu, .. } = *self;
         Training { rate, smoothing, shaping, only_mu }
@@ -211,7 +202,6 @@ impl Config {
         }
     }
 
-    /// The task in its worlds.
     pub fn task(&self) -> anyhow::Result<TrainingTask> {
         let mut worlds = vec![World::load(&self.world)?.compile()?];
         for seed in 0..self.random_worlds as u64 {

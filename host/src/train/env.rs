@@ -30,13 +30,10 @@ pub struct TrainingTask {
     pub vehicle: Vehicle,
     /// Where to hover, or the middle of the path, m.
     pub goal_m: Vec3,
-    /// The path.
     pub path: GoalPath,
     /// Where episodes begin.
     pub initial: InitialDistribution,
-    /// Weights of the reward.
     pub weights: RewardWeights,
-    /// Physics steps of an episode.
     pub episode_steps: usize,
     /// Physics steps of a transition.
     pub hold: usize,
@@ -46,10 +43,8 @@ pub struct TrainingTask {
     pub mirrored: bool,
 }
 
-/// Which path is flown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum GoalPath {
-    /// Staying at the goal.
     Hover,
     /// The figure eight around the goal, entered anywhere.
     FigureEight,
@@ -58,7 +53,6 @@ pub enum GoalPath {
 /// The controller of a rollout.
 #[derive(Clone, Copy, Debug)]
 pub enum Flyer<'a> {
-    /// The law with these gains.
     Law(&'a Gains),
     /// The built-in PID; needs a world at the control rate.
     Pid,
@@ -89,7 +83,6 @@ pub struct Collection {
     pub transitions: Vec<Transition>,
     /// For each of them the law's mean derivative with respect to the gains.
     pub jacobians: Vec<Jacobian>,
-    /// For each of them its episode.
     pub episodes: Vec<u32>,
     /// Mean undiscounted return of the episodes, with the exploration's noise.
     pub mean_return: f64,
@@ -125,7 +118,6 @@ impl Pid {
     }
 }
 
-/// One episode in progress.
 #[derive(Clone, Debug)]
 struct Episode {
     world: usize,
@@ -239,7 +231,6 @@ impl TrainingTask {
         self.worlds.first().map_or(1.0 / 240.0, |w| w.dt_s)
     }
 
-    /// The reference at a time on the path.
     pub fn reference(&self, time_s: f32) -> Reference {
         match self.path {
             GoalPath::Hover => Reference::hover(self.goal_m),

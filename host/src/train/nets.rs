@@ -36,7 +36,6 @@ pub struct Trainable {
 }
 
 impl Trainable {
-    /// Parameters with these values.
     pub fn new(values: &[Tensor]) -> Self {
         let flat = no_grad(|| Tensor::cat(&values.iter().map(|v| v.reshape([-1])).collect::<Vec<_>>(), 0));
         let mut start = 0;

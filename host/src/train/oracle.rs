@@ -37,12 +37,10 @@ pub fn clamp(theta: &mut Theta) {
     }
 }
 
-/// Settings of the search.
 #[derive(Clone, Copy, Debug)]
 pub struct Search {
     /// Candidates in a generation.
     pub population: usize,
-    /// Generations.
     pub generations: usize,
     /// Episodes each candidate is scored by.
     pub episodes: usize,
@@ -50,7 +48,6 @@ pub struct Search {
     pub sigma: f32,
     /// Random seed of the search and of its initial states.
     pub seed: u64,
-    /// Threads.
     pub threads: usize,
 }
 

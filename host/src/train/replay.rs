@@ -64,7 +64,6 @@ impl Replay {
         (self.pushed - count..self.pushed).map(|i| (i % self.capacity as u64) as usize).collect()
     }
 
-    /// The transitions at these places.
     pub fn batch(&self, places: &[usize]) -> Batch {
         let [s, a, r, s2, discount, value] = [0, 1, 2, 3, 4, 5].map(|i| {
             let (column, (_, width)) = (&self.columns[i], COLUMNS[i]);

@@ -15,7 +15,6 @@ pub struct Returns {
     pub ahead: Vec<usize>,
     /// Discounted reward until the episode's end.
     pub partial: Vec<f32>,
-    /// Discount until there.
     pub discount: Vec<f32>,
     /// Index of the episode's last transition.
     pub last: Vec<usize>,
@@ -24,7 +23,6 @@ pub struct Returns {
 }
 
 impl Returns {
-    /// Of a collection.
     pub fn new(collection: &Collection) -> Self {
         let n = collection.transitions.len();
         let episodes = collection.episodes.iter().max().map_or(0, |e| *e as usize + 1);
@@ -69,7 +67,6 @@ pub struct Rows {
 }
 
 impl Rows {
-    /// Of a collection.
     pub fn new(skills: &Skills, collection: &Collection, lambda: f32) -> Self {
         let returns = Returns::new(collection);
         let rows = |of: &dyn Fn(usize) -> Vec<f32>| {

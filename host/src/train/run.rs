@@ -25,7 +25,6 @@ const PROVENANCE: &str = "provenance.json";
 const CHECKPOINTS: &str = "checkpoints";
 const CHECKPOINT_INTERVAL: Duration = Duration::from_secs(30);
 
-/// The result of a training.
 #[derive(Clone, Debug, Serialize)]
 pub(crate) struct TrainingResult {
     pub(crate) seed: u64,
@@ -106,7 +105,6 @@ pub(crate) fn train_into(folder: &Path, config: &Config, seed: u64, threads: usi
     Ok(train(trainer, folder, |_| {})?.0.complete)
 }
 
-/// Prepares a run folder.
 pub(crate) fn begin(folder: &Path, config: &Config, seed: u64) -> Result<()> {
     files::make_folder(folder)?;
     ensure!(
@@ -133,7 +131,6 @@ pub fn load(folder: &Path, threads: usize) -> Result<Trainer> {
     Ok(trainer)
 }
 
-/// The seed of a run folder.
 pub(crate) fn seed_of(folder: &Path) -> Result<u64> {
     #[derive(Deserialize)]
     struct Seed {

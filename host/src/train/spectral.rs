@@ -14,7 +14,6 @@ use tch::{Kind, Tensor};
 
 use super::nets::{Archive, Mlp, Normaliser, Trainable, minimise};
 
-/// Values of an action.
 pub const ACTION_LEN: i64 = 4;
 
 /// Indices of what μ sees of s′. The rest of an observation follows from these or repeats the last
@@ -54,13 +53,9 @@ pub struct Skills {
     pub rho: Mlp,
     /// Weights of the normalised return in [φ, 1], for the returns' part of φ's loss.
     pub head: Trainable,
-    /// Statistics of observations.
     pub observations: Normaliser,
-    /// Statistics of actions.
     pub actions: Normaliser,
-    /// Statistics of rewards.
     pub rewards: Normaliser,
-    /// Statistics of returns.
     pub returns: Normaliser,
     form: Form,
     features: i64,
@@ -96,7 +91,6 @@ pub struct Training {
     pub only_mu: bool,
 }
 
-/// Losses of a step.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Losses {
     /// L_feat.

@@ -35,7 +35,6 @@ const RANDOM_GAINS: f32 = 0.5;
 /// The skills of a run.
 #[derive(Clone, Debug, Serialize)]
 pub(crate) struct Summary {
-    /// Number of features.
     pub(crate) features: i64,
     /// exp of the entropy of the normalised spectrum of E φφᵀ.
     pub(crate) effective_rank: f64,
@@ -50,9 +49,7 @@ pub(crate) struct Summary {
 /// How well the skills represent the returns of one policy in one task.
 #[derive(Clone, Debug, Serialize)]
 pub(crate) struct Fit {
-    /// The policy.
     pub(crate) policy: &'static str,
-    /// The task.
     pub(crate) task: &'static str,
     /// R² of wᵀφ on Monte-Carlo returns of episodes w was not fitted to.
     pub(crate) r2: f64,

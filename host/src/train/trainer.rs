@@ -31,12 +31,10 @@ const EXPLORE_BATCH: usize = 1024;
 /// Rate of the target weights' moving average.
 const TARGET_RATE: f64 = 0.005;
 
-/// Metrics of one round.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct RoundMetrics {
     /// Number of the round, from 1.
     pub round: usize,
-    /// Transitions collected so far.
     pub transitions: u64,
     /// Mean return of the episodes flown with noise.
     pub return_noisy: f64,
@@ -82,9 +80,7 @@ impl RoundMetrics {
 pub struct Trainer {
     /// Its configuration.
     pub config: Config,
-    /// Its seed.
     pub seed: u64,
-    /// The task.
     pub task: TrainingTask,
     /// φ and μ.
     pub skills: Skills,
@@ -101,7 +97,6 @@ pub struct Trainer {
 }
 
 impl Trainer {
-    /// A new run.
     pub fn new(config: Config, seed: u64, threads: usize) -> anyhow::Result<Self> {
         // One thread gives the same bits anywhere.
         crate::torch::set_threads(1);
@@ -115,7 +110,6 @@ impl Trainer {
         Ok(Self { config, seed, task, skills, critic, actor, replay, rng, threads, round: 0, best })
     }
 
-    /// Rounds done.
     pub fn rounds_done(&self) -> usize {
         self.round
     }
@@ -135,7 +129,6 @@ impl Trainer {
         self.task.evaluate(gains, 1024, JUDGEMENT_SEED, self.threads)
     }
 
-    /// One round of the loop.
     pub fn round(&mut self) -> RoundMetrics {
         let collection = self.collect();
         let losses = self.learn_skills();
