@@ -22,6 +22,11 @@ pub fn write_new(path: &Path, bytes: &[u8], force: bool) -> Result<()> {
     staged.commit().map(drop)
 }
 
+/// Writes a value as JSON, in one step as [`write()`].
+pub fn write_json(path: &Path, value: &impl serde::Serialize) -> Result<()> {
+    write(path, &serde_json::to_vec_pretty(value)?)
+}
+
 /// A text file, or an error that names it.
 pub fn read_text(path: &Path) -> Result<String> {
     std::fs::read_to_string(path).with_context(|| format!("{}: cannot be read", path.display()))
@@ -29,7 +34,7 @@ pub fn read_text(path: &Path) -> Result<String> {
 
 /// Makes a folder and those above it.
 pub fn make_folder(path: &Path) -> Result<()> {
-    std::fs::create_dir_all(path).with_context(|| format!("{}: cannot be created", path.display()))
+    std::fs::create_dir_all(path).with_context(|| format!("{}: cannot make the folder", path.display()))
 }
 
 /// A file that is being written beside its place, for contents that do not fit into memory. Without

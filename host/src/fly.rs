@@ -164,8 +164,7 @@ impl VirtualFlight {
 
     /// Flies into a folder, which holds everything that comes of it.
     pub fn fly(&self, program: &Program, folder: &Path) -> Result<FlightResult> {
-        std::fs::create_dir_all(folder)
-            .with_context(|| format!("{}: cannot make the folder", folder.display()))?;
+        files::make_folder(folder)?;
         let summary_file = folder.join("summary.json");
         // A summary of an earlier flight must not be taken for this one's.
         if let Err(error) = std::fs::remove_file(&summary_file)

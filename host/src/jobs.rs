@@ -135,6 +135,15 @@ mod tests {
         let items: Vec<u64> = (0..100).collect();
         assert_eq!(map(3, &items, |n| Ok(n * n)).unwrap(), items.iter().map(|n| n * n).collect::<Vec<_>>());
         assert_eq!(map(2, &[] as &[u64], |_| Ok(())).unwrap(), []);
+        let (running, most) = (AtomicUsize::new(0), AtomicUsize::new(0));
+        map(2, &items[..8], |_| {
+            most.fetch_max(running.fetch_add(1, Ordering::SeqCst) + 1, Ordering::SeqCst);
+            std::thread::sleep(std::time::Duration::from_millis(20));
+            running.fetch_sub(1, Ordering::SeqCst);
+            Ok(())
+        })
+        .unwrap();
+        assert_eq!(most.into_inner(), 2, "as many at once as asked for");
         let error = map(1, &items, |n| if *n == 7 { bail!("seven") } else { Ok(*n) }).unwrap_err();
         assert_eq!(error.to_string(), "seven");
     }

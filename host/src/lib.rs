@@ -24,6 +24,8 @@ pub mod fly;
 mod interrupt;
 pub mod jobs;
 mod programs;
+// Only what trains needs all of it.
+#[cfg_attr(not(feature = "train"), allow(dead_code))]
 mod provenance;
 pub mod report;
 mod sweep;

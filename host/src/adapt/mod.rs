@@ -67,11 +67,10 @@ pub struct Adaptation {
 impl Adaptation {
     /// Writes the table and the report.
     pub fn save(&self, folder: &Path) -> Result<()> {
-        std::fs::create_dir_all(folder)
-            .with_context(|| format!("{}: cannot make the folder", folder.display()))?;
+        files::make_folder(folder)?;
         files::write(&folder.join("gains.toml"), gains_file::to_toml(&self.table).as_bytes())?;
         files::write(&folder.join("gains.bin"), &self.table.encode())?;
-        files::write(&folder.join(report::NAME), &serde_json::to_vec_pretty(&self.report)?)
+        files::write_json(&folder.join(report::NAME), &self.report)
     }
 }
 

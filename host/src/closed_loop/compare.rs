@@ -252,8 +252,7 @@ fn judge(
     let place = Comparison::judged_folder(folder, seed, controller);
     let flights = judged_requests(controller, &state, settings.comparing_seeds(flights));
     if let Some(parent) = place.parent() {
-        std::fs::create_dir_all(parent)
-            .with_context(|| format!("{}: cannot make the folder", parent.display()))?;
+        files::make_folder(parent)?;
     }
     let flights = whole(&place, |out| fly_all(drone, &flights, out, 1))?;
     let learning_flights = if controller.learns_from_flights() { journal.flight_counts() } else { [0; 2] };
@@ -281,5 +280,5 @@ pub fn judged_flight(folder: &Path, seed: u64, controller: ControllerKind, numbe
 }
 
 fn save(folder: &Path, comparison: &Comparison) -> Result<()> {
-    files::write(&folder.join(NAME), &serde_json::to_vec_pretty(comparison)?)
+    files::write_json(&folder.join(NAME), comparison)
 }

@@ -48,7 +48,7 @@ impl std::fmt::Debug for ClosedLoop<'_> {
 
 /// Keeps other programs out of a folder.
 pub(crate) fn lock(folder: &Path) -> Result<File> {
-    fs::create_dir_all(folder).with_context(|| format!("{}: cannot make the folder", folder.display()))?;
+    files::make_folder(folder)?;
     let path = folder.join("lock");
     let file = File::create(&path).with_context(|| format!("{}: cannot be written", path.display()))?;
     file.try_lock()
@@ -186,8 +186,7 @@ impl<'a> ClosedLoop<'a> {
             None => Iteration { number, ..Iteration::default() },
         };
         let folder = Self::iteration_folder(&self.folder, number);
-        fs::create_dir_all(&folder)
-            .with_context(|| format!("{}: cannot make the folder", folder.display()))?;
+        files::make_folder(&folder)?;
         let is_kept = now.decision.as_ref().map(|d| d.is_kept);
         let is_changed = now.made != Some(Made::Unchanged);
         match (&now.made, &now.flashed, is_kept) {
@@ -443,7 +442,7 @@ fn unfinished(folder: &Path) -> PathBuf {
 pub(crate) fn whole<T>(folder: &Path, make: impl FnOnce(&Path) -> Result<T>) -> Result<T> {
     let draft = unfinished(folder);
     remove(&draft)?;
-    fs::create_dir_all(&draft).with_context(|| format!("{}: cannot make the folder", draft.display()))?;
+    files::make_folder(&draft)?;
     let made = make(&draft)?;
     remove(folder)?;
     fs::rename(&draft, folder).with_context(|| format!("{}: cannot be named", folder.display()))?;

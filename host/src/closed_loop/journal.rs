@@ -132,7 +132,7 @@ impl Journal {
 
     /// Writes it, in one step.
     pub fn save(&self, folder: &Path) -> Result<()> {
-        files::write(&folder.join(NAME), &serde_json::to_vec_pretty(self)?)
+        files::write_json(&folder.join(NAME), self)
     }
 
     /// Number of the best iteration so far, and its judging flights.

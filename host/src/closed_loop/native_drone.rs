@@ -48,8 +48,7 @@ impl Drone for NativeDrone {
             flight.faults.is_empty() && flight.card_free_mib.is_none(),
             "a native drone has no faults and no card: fly with --drone virtual"
         );
-        std::fs::create_dir_all(folder)
-            .with_context(|| format!("{}: cannot make the folder", folder.display()))?;
+        files::make_folder(folder)?;
         // The configuration memory of a native drone holds the table that was proven last, and nothing else.
         let plan = Plan {
             table: read_table(&flight.drone)?,
@@ -132,5 +131,5 @@ fn write_summary(folder: &Path, flown: &Flown, steps: u64, has_log: bool) -> Res
         "metrics": flown.metrics.filter(steady_sim::FlightMetrics::is_finite),
         "logs": if has_log { vec![log] } else { Vec::new() },
     });
-    files::write(&folder.join("summary.json"), &serde_json::to_vec_pretty(&summary)?)
+    files::write_json(&folder.join("summary.json"), &summary)
 }

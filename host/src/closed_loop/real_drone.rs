@@ -206,7 +206,7 @@ impl<P: Person> Drone for RealDrone<P> {
     fn fly(&self, flight: &FlightRequest, folder: &Path) -> Result<Outcome> {
         let table = read_table(&flight.drone)?;
         let with_noise = flight.exploration.enabled;
-        fs::create_dir_all(folder).with_context(|| format!("{}: cannot be made", folder.display()))?;
+        files::make_folder(folder)?;
         // A loop that was ended after the flight finds its log on the card.
         let mut found = self.new_log(table.sequence, with_noise)?;
         if found.is_none() {
@@ -311,7 +311,7 @@ impl Recorded {
         let records = self.steps.len();
         let summary =
             json!({"logs": [{"name": name, "records": records, "law_records": records, "lost": self.lost}]});
-        files::write(&folder.join("summary.json"), &serde_json::to_vec_pretty(&summary)?)
+        files::write_json(&folder.join("summary.json"), &summary)
     }
 }
 

@@ -16,6 +16,7 @@ use steady_radio::{Uri, link};
 use super::drone::{Drone, EEPROM, FLASH, Flashed, FlightRequest};
 use super::native_drone::trouble;
 use super::outcome::Outcome;
+use crate::files;
 use crate::fly::{FlightResult, Program, VirtualFlight};
 
 /// An exploring flight that logged less than two seconds of the law is flown again if its card is to blame.
@@ -121,8 +122,7 @@ pub(super) fn flash_by_radio(client: &mut Client, survey: &Survey, table: &GainT
 
 impl VirtualDrone {
     fn fly_once(&self, flight: &FlightRequest, folder: &Path) -> Result<(Outcome, FlightResult)> {
-        fs::create_dir_all(folder)
-            .with_context(|| format!("{}: cannot make the folder", folder.display()))?;
+        files::make_folder(folder)?;
         let eeprom = folder.join(EEPROM);
         if let Some(from) = &flight.eeprom {
             fs::copy(from, &eeprom).with_context(|| format!("{}: cannot be read", from.display()))?;

@@ -13,6 +13,7 @@ use crate::closed_loop::learner::SkillLearner;
 use crate::closed_loop::real_drone::{RealDrone, Terminal};
 use crate::closed_loop::settings::HOLD;
 use crate::closed_loop::{ClosedLoop, Drone, DroneKind, Learner, Settings};
+use crate::train::run as training;
 
 /// The noise without values given.
 const NOISE: &str = "0.05,0.05,0.05,0.025";
@@ -192,12 +193,7 @@ impl Cmd {
             return run.canonicalize().with_context(|| format!("{}: not a run folder", run.display()));
         }
         let run = self.out.join("run");
-        let result = run.join("result.json");
-        let is_complete = || -> Option<bool> {
-            let value: serde_json::Value = serde_json::from_slice(&std::fs::read(&result).ok()?).ok()?;
-            value["complete"].as_bool()
-        };
-        if is_complete() != Some(true) {
+        if !training::is_complete(&run) {
             let begun = run.join("config.toml").exists();
             ensure!(
                 self.resume || !begun,

@@ -1,9 +1,8 @@
 //! `steady compare-controllers`: native flights of the firmware's controllers side by side.
 
-use std::fs;
 use std::path::{Path, PathBuf};
 
-use anyhow::{Context, Result};
+use anyhow::Result;
 use clap::Args;
 use serde::Serialize;
 use steady_common::Controller;
@@ -70,8 +69,7 @@ impl Cmd {
         // Everything is read and checked before anything is written.
         let worlds = self.worlds.iter().map(|w| World::load(w)).collect::<Result<Vec<_>, _>>()?;
         let table = gains_file::load(&self.gains)?;
-        fs::create_dir_all(&self.output)
-            .with_context(|| format!("{}: cannot make the folder", self.output.display()))?;
+        files::make_folder(&self.output)?;
         let seeds: Vec<u32> = (1..=u32::from(self.seeds)).collect();
         let (mut rows, mut pictures) = (Vec::new(), Vec::new());
         for world in &worlds {

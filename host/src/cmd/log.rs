@@ -1,14 +1,14 @@
 //! `steady log`: inspect, check, export, plot and replay logs from the drone's card.
 
 use std::collections::BTreeSet;
-use std::fs;
 use std::path::PathBuf;
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Result, bail};
 use clap::{Args, Subcommand};
 use serde_json::json;
 use steady_common::GainTable;
 
+use crate::files;
 use crate::gains_file;
 use crate::log::check::{LogCheck, check};
 use crate::log::export::{Format, export};
@@ -88,8 +88,7 @@ impl Into {
     /// Makes the folder; returns every log with the prefix of its files' names.
     fn files(&self) -> Result<Vec<(PathBuf, String)>> {
         let logs = logs(&self.logs)?;
-        fs::create_dir_all(&self.output)
-            .with_context(|| format!("{}: cannot make the folder", self.output.display()))?;
+        files::make_folder(&self.output)?;
         let mut names = BTreeSet::new();
         let mut files = Vec::new();
         for path in logs {

@@ -9,10 +9,11 @@ use anyhow::{Context, Result, bail};
 use clap::{Args, ValueEnum};
 
 use crate::error::describe;
+use crate::jobs;
 use crate::sweep::cell::{self, Spec, Stamp};
 use crate::sweep::gather::{self, Numbers, Table};
 use crate::sweep::plan::{Cell, Plan};
-use crate::sweep::{local, slurm::Cluster};
+use crate::sweep::slurm::Cluster;
 
 /// A cluster's file system may show a file a moment after the job that wrote it has left the queue.
 const SHARED_FOLDER_DELAY: Duration = Duration::from_secs(3);
@@ -106,8 +107,11 @@ impl Cmd {
             Executor::Local => {
                 let cores = std::thread::available_parallelism().map_or(1, usize::from);
                 let ended = AtomicUsize::new(sweep.plan.cells.len() - todo.len());
-                local::run(&todo, &sweep.program, self.jobs.map_or(cores, usize::from), |folder, stamp| {
-                    sweep.tell(ended.fetch_add(1, Ordering::Relaxed) + 1, folder, stamp);
+                // An error ends the sweep: what cannot be written for one cell cannot be for the others.
+                jobs::map(self.jobs.map_or(cores, usize::from), &todo, |folder| {
+                    let stamp = cell::run(folder, &sweep.program)?;
+                    sweep.tell(ended.fetch_add(1, Ordering::Relaxed) + 1, folder, &stamp);
+                    Ok(())
                 })?;
             }
             Executor::Slurm => {

@@ -153,7 +153,7 @@ impl Bench {
             }
             return Ok(());
         }
-        make_folder(&self.out)?;
+        files::make_folder(&self.out)?;
         write(&path, &self.settings.protocol)
     }
 
@@ -273,10 +273,10 @@ impl Bench {
         let settings = self.loop_settings(key)?;
         let drone = settings.simulated_drone(self.elf.as_deref())?;
         let folder = self.path("cells", key);
-        make_folder(folder.parent().unwrap_or(&self.out))?;
+        files::make_folder(folder.parent().unwrap_or(&self.out))?;
         whole(&folder, |out| {
             let state = out.join("drone");
-            make_folder(&state)?;
+            files::make_folder(&state)?;
             drone.flash(None, &table, &state)?;
             let seeds = settings.comparing_seeds(self.settings.protocol.judged);
             let flights = judged_requests(key.controller, &state, seeds);
@@ -314,9 +314,7 @@ impl Bench {
         if !randomised && self.runs.contains_key(&seed) {
             return true;
         }
-        let result = std::fs::read(self.run_of(seed, randomised).join("result.json")).unwrap_or_default();
-        let result: serde_json::Value = serde_json::from_slice(&result).unwrap_or_default();
-        result.get("complete") == Some(&serde_json::Value::Bool(true))
+        training::is_complete(&self.run_of(seed, randomised))
     }
 
     /// The flights that judge a controller.
@@ -416,10 +414,6 @@ fn learning(key: &Key) -> Key {
     Key { task: learned_on(key.task), ..key.clone() }
 }
 
-fn make_folder(folder: &Path) -> Result<()> {
-    std::fs::create_dir_all(folder).with_context(|| format!("{}: cannot make the folder", folder.display()))
-}
-
 fn read<T: DeserializeOwned>(path: &Path) -> Result<T> {
     let bytes = std::fs::read(path).with_context(|| format!("{}: cannot be read", path.display()))?;
     serde_json::from_slice(&bytes).with_context(|| {
@@ -429,7 +423,7 @@ fn read<T: DeserializeOwned>(path: &Path) -> Result<T> {
 
 fn write<T: Serialize>(path: &Path, value: &T) -> Result<()> {
     if let Some(folder) = path.parent() {
-        make_folder(folder)?;
+        files::make_folder(folder)?;
     }
     files::write(path, &serde_json::to_vec_pretty(value)?)
 }

@@ -2,12 +2,13 @@
 
 use std::path::PathBuf;
 
-use anyhow::{Context, Result};
+use anyhow::Result;
 use steady_sim::Task;
 use steady_sim::metrics::TRACKING_ERROR;
 
 use crate::closed_loop::ControllerKind;
 use crate::closed_loop::outcome::mean;
+use crate::files;
 use crate::plot::space::{PathInSpace, Space};
 use crate::plot::{Chart, Series};
 use crate::report::flight::Trace;
@@ -26,7 +27,7 @@ type Values = fn(&Trace, usize) -> f64;
 /// Draws everything into the folder's `figures`; returns the pictures.
 pub(crate) fn draw(bench: &Bench, results: &Results) -> Result<Vec<PathBuf>> {
     let folder = bench.folder().join("figures");
-    std::fs::create_dir_all(&folder).with_context(|| format!("{}: cannot be made", folder.display()))?;
+    files::make_folder(&folder)?;
     let mut pictures = Vec::new();
     for world in results.settings.worlds.iter().take(MAX_WORLDS) {
         for task in &results.settings.tasks {

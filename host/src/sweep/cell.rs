@@ -16,6 +16,7 @@ use serde::{Deserialize, Serialize};
 
 use super::plan::{CELL, Cell};
 use crate::{files, provenance};
+
 const SPEC: &str = "cell.json";
 const STAMP: &str = "stamp.json";
 /// Locked while it runs.
@@ -64,6 +65,7 @@ pub(crate) fn stamp(folder: &Path, cell: &Cell) -> Option<Stamp> {
     let stamp: Stamp = serde_json::from_slice(&fs::read(folder.join(STAMP)).ok()?).ok()?;
     (stamp.args == cell.args).then_some(stamp)
 }
+
 pub(crate) fn is_done(folder: &Path, cell: &Cell) -> bool {
     stamp(folder, cell).is_some_and(|stamp| stamp.succeeded())
 }
@@ -71,7 +73,7 @@ pub(crate) fn is_done(folder: &Path, cell: &Cell) -> bool {
 /// Creates the cell's folder with its command.
 pub(crate) fn prepare(folder: &Path, spec: &Spec) -> Result<()> {
     files::make_folder(folder)?;
-    files::write(&folder.join(SPEC), &serde_json::to_vec_pretty(spec)?)
+    files::write_json(&folder.join(SPEC), spec)
 }
 
 /// Runs the cell that was prepared in a folder, with `program` as `steady`; one that is done is left alone.
@@ -119,7 +121,7 @@ pub(crate) fn run(folder: &Path, program: &Path) -> Result<Stamp> {
         version: provenance::VERSION.to_owned(),
         commit: provenance::COMMIT.to_owned(),
     };
-    files::write(&folder.join(STAMP), &serde_json::to_vec_pretty(&stamp)?)?;
+    files::write_json(&folder.join(STAMP), &stamp)?;
     Ok(stamp)
 }
 
@@ -170,6 +172,7 @@ fn resumed(folder: &Path, args: &[String]) -> Option<Vec<String>> {
     }
     Some(resumed)
 }
+
 fn clear(folder: &Path) -> Result<()> {
     let entries = fs::read_dir(folder).with_context(|| format!("{}: cannot be read", folder.display()))?;
     for entry in entries.flatten() {
@@ -255,6 +258,8 @@ mod tests {
         fs::write(f.join(STAMP), "{\"args\": [").unwrap();
         assert_eq!(stamp(f, &cell), None);
         assert!(!is_done(f, &cell));
+        let error = run(f, Path::new("/no/such/program")).unwrap_err();
+        assert!(error.to_string().contains("/no/such/program"), "{error}");
         let error = run(&f.join("nowhere"), Path::new("/bin/sh")).unwrap_err();
         assert!(error.to_string().contains("not a cell"), "{error}");
     }

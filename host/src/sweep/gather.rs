@@ -20,6 +20,7 @@ const SEED: &str = "seed";
 
 /// The results of one cell by name.
 pub(crate) type Numbers = BTreeMap<String, f64>;
+
 #[derive(Clone, Debug, Serialize)]
 pub(crate) struct Table {
     /// Axes, without the seed.
@@ -124,7 +125,7 @@ impl Table {
     /// Writes `table.md`, `table.csv`, `table.json`.
     pub(crate) fn save(&self, folder: &Path) -> Result<()> {
         files::write(&folder.join("table.md"), self.markdown().as_bytes())?;
-        files::write(&folder.join("table.json"), &serde_json::to_vec_pretty(self)?)?;
+        files::write_json(&folder.join("table.json"), self)?;
         files::write(&folder.join("table.csv"), &self.csv()?)
     }
 
@@ -139,6 +140,7 @@ impl Table {
         }
         table.to_string()
     }
+
     fn settings<'a>(&'a self, row: &'a Row) -> impl Iterator<Item = String> + 'a {
         self.axes.iter().map(|axis| row.settings.get(axis).cloned().unwrap_or_default())
     }

@@ -17,6 +17,7 @@ pub(crate) const CELL: &str = "cell";
 const MAX_CELLS: usize = 100_000;
 const KEYS: [&str; 5] = ["command", "grid", "result", "metrics", "slurm"];
 const SLURM_KEYS: [&str; 1] = ["options"];
+
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Document {
@@ -36,6 +37,7 @@ pub(crate) struct Slurm {
     #[serde(default)]
     pub(crate) options: Vec<String>,
 }
+
 #[derive(Clone, Debug)]
 pub(crate) struct Plan {
     /// Names of the axes, in the order of the table.

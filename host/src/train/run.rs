@@ -20,6 +20,7 @@ use crate::provenance::Provenance;
 use crate::tensorboard::EventFile;
 use crate::{files, gains_file};
 
+const RESULT: &str = "result.json";
 const CONFIG: &str = "config.toml";
 const PROVENANCE: &str = "provenance.json";
 const CHECKPOINTS: &str = "checkpoints";
@@ -76,7 +77,7 @@ pub(crate) fn train(
         transitions: trainer.replay.pushed(),
         complete: trainer.is_done(),
     };
-    files::write(&folder.join("result.json"), &serde_json::to_vec_pretty(&result)?)?;
+    files::write_json(&folder.join(RESULT), &result)?;
     if !result.complete {
         return Ok((result, None));
     }
@@ -84,6 +85,13 @@ pub(crate) fn train(
     let summary = summary::summarise(&trainer)?;
     summary.save(folder)?;
     Ok((result, Some(summary)))
+}
+
+/// Whether a run folder holds a training that went to its end.
+pub(crate) fn is_complete(folder: &Path) -> bool {
+    let result = std::fs::read(folder.join(RESULT)).unwrap_or_default();
+    let result: serde_json::Value = serde_json::from_slice(&result).unwrap_or_default();
+    result["complete"] == true
 }
 
 /// Trains into a folder from where it was left; false when it was interrupted.
@@ -113,7 +121,7 @@ pub(crate) fn begin(folder: &Path, config: &Config, seed: u64) -> Result<()> {
         folder.display()
     );
     files::write(&folder.join(CONFIG), config.to_toml().as_bytes())?;
-    files::write(&folder.join(PROVENANCE), &serde_json::to_vec_pretty(&Provenance::of_this_run(seed))?)
+    files::write_json(&folder.join(PROVENANCE), &Provenance::of_this_run(seed))
 }
 
 /// A run from its folder, at its newest intact checkpoint or at its beginning.

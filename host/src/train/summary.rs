@@ -150,7 +150,7 @@ fn eigenvalues(rows: &Rows, features: i64) -> Vec<f64> {
 impl Summary {
     /// Writes `skills.json` and a picture of the spectrum.
     pub(crate) fn save(&self, folder: &Path) -> anyhow::Result<()> {
-        crate::files::write(&folder.join("skills.json"), &serde_json::to_vec_pretty(self)?)?;
+        crate::files::write_json(&folder.join("skills.json"), self)?;
         let points = (1..).zip(&self.spectrum).map(|(i, p)| (f64::from(i), p.max(1e-12).log10())).collect();
         let chart = Chart {
             title: format!(
