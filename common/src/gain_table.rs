@@ -37,6 +37,9 @@ pub const PAGE_COUNT: usize = 2 * PAGES_PER_SECTOR;
 pub const FIRST_FLASH_PAGE: u16 = 768;
 /// Address of the area's first page.
 pub const FLASH_ADDRESS: u32 = 0x080C_0000;
+/// Key under which the drone remembers the last table that has completed a flight. Every image of the firmware
+/// holds this text, so it also tells such an image from others.
+pub const PROVEN_KEY: &str = "steady/proven";
 
 /// Version of the page layout.
 pub const FORMAT_VERSION: u16 = 1;

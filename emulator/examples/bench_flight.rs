@@ -26,6 +26,7 @@ fn main() -> Result<()> {
         eeprom: Vec::new(),
         faults: Vec::new(),
         profile: false,
+        strict: None,
     };
     let mut session = Session::new(setup, Box::new(mission))?;
     let end = session.run(60.0, None, |_| ());

@@ -63,8 +63,13 @@ impl Image {
         for header in elf.elf_program_headers() {
             let endian = object::Endianness::Little;
             let data = header.data(endian, &*self.file).ok().unwrap_or_default();
-            if header.p_type.get(endian) == object::elf::PT_LOAD && !data.is_empty() {
-                self.segments.push((header.p_paddr.get(endian), data.to_vec()));
+            let address = header.p_paddr.get(endian);
+            // Nothing brings what is meant for RAM there: no flasher writes it, the image does not copy it.
+            let is_ram = [(map::SRAM, map::SRAM_LEN), (map::CCM, map::CCM_LEN)]
+                .into_iter()
+                .any(|(base, len)| address.wrapping_sub(base) < len as u32);
+            if header.p_type.get(endian) == object::elf::PT_LOAD && !data.is_empty() && !is_ram {
+                self.segments.push((address, data.to_vec()));
             }
         }
         for symbol in elf.symbols() {
@@ -79,6 +84,13 @@ impl Image {
         }
         self.functions.sort();
         Ok(())
+    }
+
+    /// True for an image of the Steady firmware.
+    #[must_use]
+    pub fn is_ours(&self) -> bool {
+        let name = steady_common::gain_table::PROVEN_KEY.as_bytes();
+        self.segments.iter().any(|(_, bytes)| bytes.windows(name.len()).any(|window| window == name))
     }
 
     /// Initial stack pointer and entry point.

@@ -15,6 +15,16 @@ const BOOT_TICKS: u64 = 2 * crate::board::TICKS_PER_MS;
 /// SRAM that the bootloader uses for itself, so that nothing in it survives a reset.
 const BOOTLOADER_SRAM: usize = 16 * 1024;
 
+/// Bits of CONTROL.
+const UNPRIVILEGED: u32 = 1;
+const PROCESS_STACK: u32 = 1 << 1;
+const FLOATS_ACTIVE: u32 = 1 << 2;
+/// EXC_RETURN by what was interrupted, and its bit that tells of a frame without floating-point registers.
+const FROM_HANDLER: u32 = 0xFFFF_FFF1;
+const FROM_THREAD: u32 = 0xFFFF_FFF9;
+const FROM_PROCESS: u32 = 0xFFFF_FFFD;
+const WITHOUT_FLOATS: u32 = 1 << 4;
+
 /// What the core waits for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Sleep {
@@ -156,8 +166,12 @@ impl Machine {
         self.cpu.set(Register::BASEPRI, 0);
         self.cpu.set(Register::FAULTMASK, 0);
         self.cpu.set(Register::XPSR, 1 << 24);
+        // Again: in handler mode the first one does not choose the stack.
+        self.cpu.set(Register::CONTROL, 0);
         self.cpu.set(Register::LR, u32::MAX);
-        self.cpu.set(Register::SP, sp);
+        // The two low bits of a stack pointer are always 0.
+        self.cpu.set(Register::PSP, 0);
+        self.cpu.set(Register::SP, sp & !3);
         self.cpu.set(Register::PC, entry | 1);
         self.cpu.set(Register::APSR_NZCV, 0);
     }
@@ -203,7 +217,13 @@ impl Machine {
                     self.sleep = Sleep::Awake;
                     self.is_halted = true;
                 }
-                Some(Stop::Stall(until)) => self.stalled_until = until,
+                Some(Stop::Stall(until)) => {
+                    self.stalled_until = until;
+                    if std::mem::take(&mut self.board().flash_changed) {
+                        self.cpu.forget_code();
+                        self.board().forget_costs();
+                    }
+                }
                 Some(Stop::PowerCut) => self.power_cycle(),
                 Some(Stop::PowerOff) => {
                     self.is_off = true;
@@ -309,9 +329,9 @@ impl Machine {
     /// Enters an exception: stacks the frame, finds the handler.
     fn enter(&mut self, number: u8) {
         let control = self.cpu.get(Register::CONTROL);
-        let has_floats = control & 4 != 0;
+        let has_floats = control & FLOATS_ACTIVE != 0;
         let xpsr = self.cpu.get(Register::XPSR);
-        let sp = self.cpu.get(Register::SP);
+        let sp = self.cpu.get(Register::SP) & !3;
         let words: u32 = if has_floats { 26 } else { 8 };
         // The frame is aligned to eight bytes; bit 9 of the stacked xPSR tells of the padding.
         let frame = sp.wrapping_sub(4 * words) & !7;
@@ -343,6 +363,7 @@ impl Machine {
             return self.fault(1 << 12, 0, format!("no stack at {frame:#010x}"));
         }
         let thread = board.nvic.depth() == 0;
+        let on_process_stack = thread && control & PROCESS_STACK != 0;
         board.nvic.enter(number);
         board.event = true;
         board.charge(EXCEPTION_ENTRY);
@@ -355,15 +376,21 @@ impl Machine {
             nested_instructions: 0,
             nested_cycles: 0,
         });
-        let exc_return = match (thread, has_floats) {
-            (true, false) => 0xFFFF_FFF9,
-            (true, true) => 0xFFFF_FFE9,
-            (false, false) => 0xFFFF_FFF1,
-            (false, true) => 0xFFFF_FFE1,
+        let from = match (thread, on_process_stack) {
+            (true, true) => FROM_PROCESS,
+            (true, false) => FROM_THREAD,
+            (false, _) => FROM_HANDLER,
         };
-        self.cpu.set(Register::CONTROL, control & !4);
-        self.cpu.set(Register::XPSR_NZCVQG, u32::from(number) | 1 << 24);
+        let exc_return = if has_floats { from & !WITHOUT_FLOATS } else { from };
+        // The stack pointer in use is the interrupted code's until the two lines after this one: the first
+        // chooses the main stack for handlers, the second makes this one.
         self.cpu.set(Register::SP, frame);
+        self.cpu.set(Register::CONTROL, control & !(FLOATS_ACTIVE | PROCESS_STACK));
+        self.cpu.set(Register::XPSR_NZCVQG, u32::from(number) | 1 << 24);
+        if control & UNPRIVILEGED != 0 {
+            // What an unprivileged thread could not do, its handler can.
+            self.cpu.set(Register::CONTROL, control & !(FLOATS_ACTIVE | PROCESS_STACK));
+        }
         self.cpu.set(Register::LR, exc_return);
         self.cpu.set(Register::PC, handler | 1);
         // Last: this path makes the engine look at the mode again.
@@ -372,8 +399,9 @@ impl Machine {
 
     /// Returns from an exception.
     fn leave(&mut self, exc_return: u32) {
-        let frame = self.cpu.get(Register::SP);
-        let has_floats = exc_return & 0x10 == 0;
+        let to_process_stack = exc_return & 0xF == FROM_PROCESS & 0xF;
+        let frame = self.cpu.get(if to_process_stack { Register::PSP } else { Register::SP }) & !3;
+        let has_floats = exc_return & WITHOUT_FLOATS == 0;
         let (board, memory) = self.cpu.parts();
         let words: Option<Vec<u32>> = (0..26).map(|i| memory.word(frame.wrapping_add(4 * i))).collect();
         let words = words
@@ -406,15 +434,20 @@ impl Machine {
             self.cpu.set(register, *word);
         }
         let control = self.cpu.get(Register::CONTROL);
+        // An unprivileged thread could not change CONTROL any more: it becomes one last.
+        self.cpu.set(Register::CONTROL, control & !(FLOATS_ACTIVE | UNPRIVILEGED));
         self.cpu.set(Register::XPSR_NZCVQG, xpsr & !(1 << 9));
-        self.cpu.set(Register::CONTROL, control & !4 | u32::from(has_floats) << 2);
+        let mut control = control & UNPRIVILEGED;
+        if has_floats {
+            control |= FLOATS_ACTIVE;
+        }
+        if to_process_stack {
+            control |= PROCESS_STACK;
+        }
+        self.cpu.set(Register::CONTROL, control);
         self.cpu.set(Register::SP, sp);
         self.cpu.set(Register::PC, words[6] | 1);
         self.cpu.set(Register::APSR_NZCV, xpsr & 0xF000_0000);
-        if exc_return & 0xF == 0xD {
-            // Process stacks are not used by this firmware, and not modelled.
-            self.board().stop = Some(Stop::Unexpected(exc_return));
-        }
         if sleeps {
             self.sleep = Sleep::ForInterrupt;
         }
@@ -450,7 +483,8 @@ impl Machine {
         match stop {
             Stop::Unmodelled { address, is_write } => {
                 let what = if *is_write { "store to" } else { "load from" };
-                format!("{what} {address:#010x}, which is not modelled, {at}")
+                let part = crate::chip::name_of(*address).unwrap_or("no peripheral of this chip");
+                format!("{what} {address:#010x} ({part}), which is not modelled, {at}")
             }
             Stop::Dma(misuse) => format!(
                 "DMA{} stream {} {} ({:#010x}), {at}",

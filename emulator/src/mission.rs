@@ -258,7 +258,8 @@ impl Mission {
             Some(Port::Supervisor) => match supervisor::Reply::decode(packet) {
                 Ok(supervisor::Reply::Bitfield(info)) => {
                     self.info = info;
-                    if self.phase == Phase::Wait && info & 1 != 0 {
+                    // Some firmware arms itself.
+                    if self.phase == Phase::Wait && info & 0b11 != 0 {
                         self.go(Phase::Set(0, 0), now_us);
                     } else if self.phase == Phase::Armed && info & 0b1000 != 0 {
                         self.go(Phase::Ask(Leg::TakeOff), now_us);

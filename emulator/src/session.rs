@@ -55,6 +55,8 @@ pub struct Setup {
     pub faults: Vec<Fault>,
     /// Count instructions and cycles by function.
     pub profile: bool,
+    /// Also stop at what a chip puts up with, but no firmware should do; `None` for our own image alone.
+    pub strict: Option<bool>,
 }
 
 /// A line of output: virtual time in µs, text.
@@ -117,6 +119,7 @@ impl Session {
             None => Machine::new(board, &setup.image)?,
         };
         let (board, memory) = machine.parts();
+        board.set_strict(setup.strict.unwrap_or(setup.image.is_ours()));
         if kept.is_none() {
             for (address, bytes) in &setup.pages {
                 flash::program(memory.flash, (address - map::FLASH) as usize, bytes);

@@ -113,6 +113,7 @@ fn fly(plan: Plan) -> Option<Flown> {
         eeprom: plan.eeprom,
         faults: plan.faults.iter().map(|f| f.parse().unwrap()).collect(),
         profile: false,
+        strict: None,
     };
     let mut session = Session::new(setup, Box::new(mission)).unwrap();
     if plan.has_ring {

@@ -37,6 +37,7 @@ fn fly_image(task: Task) -> Option<(FlightMetrics, Vec<Transition>)> {
         eeprom: Vec::new(),
         faults: Vec::new(),
         profile: false,
+        strict: None,
     };
     let mut session = Session::new(setup, Box::new(mission)).unwrap();
     let end = session.run(60.0, None, |_| ());

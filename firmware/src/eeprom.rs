@@ -18,6 +18,7 @@ use crate::services::{StoreDone, StoreJob, StoreRequest};
 use crate::settings::Settings;
 use crate::toc::{self, Set};
 use steady_common::crtp::param::Raw;
+use steady_common::gain_table::PROVEN_KEY;
 
 /// Bytes an EEPROM has.
 pub const SIZE: usize = 8192;
@@ -37,8 +38,6 @@ const MAX_KEY: usize = 32;
 const MAX_VALUE: usize = 8;
 /// Longest entry of a sane store; more is damage.
 const MAX_ENTRY: usize = HEAD + 255 + 255;
-/// Key under which the last gain table that has completed a flight is kept.
-const PROVEN_KEY: &str = "steady/proven";
 
 /// Bytes that survive a restart.
 #[allow(async_fn_in_trait, reason = "used with one executor, never across threads")]

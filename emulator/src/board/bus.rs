@@ -52,6 +52,12 @@ impl Board {
         }
     }
 
+    /// The code is in the flash, which cannot be read while it is written.
+    pub(super) fn wait_for_flash(&mut self, until: u64) {
+        self.flash_changed = true;
+        self.refuse(Stop::Stall(until));
+    }
+
     fn refuse(&mut self, stop: Stop) {
         self.stop.get_or_insert(stop);
     }
@@ -67,6 +73,7 @@ impl Bus for Board {
         let cost = if address >= map::SRAM {
             self.ram_costs.get(memory.sram, address, size)
         } else {
+            let address = if address < map::FLASH { address + map::FLASH } else { address };
             self.costs.get(memory.flash, address, size)
         };
         if cost.uses_fpu && !self.system.has_fpu() {
@@ -147,5 +154,15 @@ impl Bus for Board {
 
     fn must_stop(&self) -> bool {
         self.stop.is_some()
+    }
+
+    fn store_to_flash(&mut self, memory: &mut Memory<'_>, offset: usize, size: u32, value: u32) -> bool {
+        if self.is_strict && !self.flash.is_programming() {
+            return false;
+        }
+        if let Some(until) = self.flash.store(memory.flash, offset, size, value, self.now) {
+            self.wait_for_flash(until);
+        }
+        true
     }
 }

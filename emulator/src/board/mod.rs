@@ -131,6 +131,12 @@ pub struct Board {
     pub watchdog: Watchdog,
     /// Accesses to peripherals whose clock was off, which do nothing: by block of code, the register.
     pub unclocked: BTreeMap<u32, u32>,
+    /// Last values written to registers of parts that are only stubs: USB and the analogue converters.
+    stubs: BTreeMap<u32, u32>,
+    /// The image has written to its own flash.
+    pub flash_changed: bool,
+    /// Also stops at what a chip puts up with, but no firmware should do.
+    is_strict: bool,
     power_control: u32,
     backup: [u32; 40],
     debug_freeze: [u32; 4],
@@ -180,6 +186,9 @@ impl Board {
             spi: Spi::default(),
             watchdog: Watchdog::default(),
             unclocked: BTreeMap::new(),
+            stubs: BTreeMap::new(),
+            flash_changed: false,
+            is_strict: true,
             power_control: 0xC000,
             backup: [0; 40],
             debug_freeze: [0; 4],
@@ -209,6 +218,8 @@ impl Board {
         self.rcc = Rcc::after_bootloader(cause);
         self.gpio.reset();
         self.dma = Dma::default();
+        self.dma.is_lenient = !self.is_strict;
+        self.stubs.clear();
         self.flash = FlashInterface::default();
         self.timers = new_timers();
         self.usart.reset();
@@ -232,6 +243,13 @@ impl Board {
             }
         }
         self.nrf.stm_was_reset();
+    }
+
+    /// Whether the run also stops at what a chip puts up with, but no firmware should do: a store into locked
+    /// flash, a DMA stream started with old flags or changed while it is on.
+    pub fn set_strict(&mut self, is_strict: bool) {
+        self.is_strict = is_strict;
+        self.dma.is_lenient = !is_strict;
     }
 
     /// Counts the work of the functions that begin at these addresses.

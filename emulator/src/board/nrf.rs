@@ -217,7 +217,7 @@ impl Nrf {
             self.send(Kind::BatteryState, &battery.encode());
             self.send(Kind::RadioRssi, &[44]);
         }
-        if !self.is_ready && self.is_heard && now >= self.started + READY_ANYWAY {
+        if !self.is_ready && now >= self.started + READY_ANYWAY {
             self.is_ready = true;
         }
         if self.power_off_at.is_some_and(|at| now >= at) {

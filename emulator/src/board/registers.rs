@@ -6,6 +6,9 @@ use crate::chip::rcc::ResetCause;
 use crate::cortex::system::Request;
 use crate::cortex::unicorn::Memory;
 
+/// The analogue converters.
+const ADC: u32 = 0x4001_2000;
+
 impl Board {
     /// Reads a whole register.
     pub(super) fn register(&mut self, memory: &mut Memory<'_>, address: u32) -> Option<u32> {
@@ -55,6 +58,7 @@ impl Board {
             0x4002_3C00 => self.flash.read(offset),
             0x4002_6000 => self.dma.read(0, offset),
             0x4002_6400 => self.dma.read(1, offset),
+            ADC | 0x5000_0000..=0x5003_FFFF => Some(self.read_stub(address)),
             _ => None,
         }
     }
@@ -107,7 +111,11 @@ impl Board {
                 self.rcc.write(offset, value)?;
                 self.after_rcc();
             }
-            0x4002_3C00 => self.flash.write(offset, value)?,
+            0x4002_3C00 => {
+                if let Some(until) = self.flash.write(memory.flash, offset, value, now)? {
+                    self.wait_for_flash(until);
+                }
+            }
             0x4002_6000 => {
                 self.dma.write(0, offset, value)?;
                 self.after_i2c1(memory);
@@ -118,9 +126,23 @@ impl Board {
                 self.after_usart(memory);
                 self.after_spi(memory);
             }
+            ADC | 0x5000_0000..=0x5003_FFFF => {
+                self.stubs.insert(address, value);
+            }
             _ => return None,
         }
         Some(())
+    }
+
+    /// The USB controller with no cable in it, and the analogue converters, which measure nothing.
+    fn read_stub(&self, address: u32) -> u32 {
+        match address {
+            // GRSTCTL: a reset or flush is done at once, the bus is idle.
+            0x5000_0010 => 1 << 31,
+            // GINTSTS, GRXSTSR, GRXSTSP: nothing has happened.
+            0x5000_0014 | 0x5000_001C | 0x5000_0020 => 0,
+            _ => self.stubs.get(&address).copied().unwrap_or(0),
+        }
     }
 
     pub(super) fn core_register(&mut self, address: u32, size: u32) -> Option<u32> {

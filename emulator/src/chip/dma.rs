@@ -151,6 +151,9 @@ pub struct Dma {
     controllers: [Controller; 2],
     /// The first mistake seen.
     pub misuse: Option<Misuse>,
+    /// What the chip puts up with is no mistake: a start with old flags, a change of a stream that has not
+    /// moved anything.
+    pub is_lenient: bool,
 }
 
 /// Interrupt numbers of the streams.
@@ -282,12 +285,13 @@ impl Dma {
         let c = &mut self.controllers[controller];
         let stream = &mut c.streams[index];
         let was_on = stream.is_on();
+        let is_frozen = was_on && !(self.is_lenient && stream.left == stream.total);
         match register {
             0x00 => {
                 stream.control = value & 0x0FEF_FFFF;
                 if !was_on && stream.is_on() {
                     stream.total = stream.left;
-                    if c.flags[index] != 0 {
+                    if c.flags[index] != 0 && !self.is_lenient {
                         self.blame(controller, index, "was started with its flags set", value);
                     }
                 } else if was_on && !stream.is_on() {
@@ -295,10 +299,10 @@ impl Dma {
                     c.flags[index] |= COMPLETE;
                 }
             }
-            0x04 if !was_on => (stream.left, stream.total) = (value & 0xFFFF, value & 0xFFFF),
-            0x08 if !was_on => stream.peripheral = value,
-            0x0C if !was_on || stream.control & DOUBLE_BUFFER != 0 => stream.memory[0] = value,
-            0x10 if !was_on || stream.control & DOUBLE_BUFFER != 0 => stream.memory[1] = value,
+            0x04 if !is_frozen => (stream.left, stream.total) = (value & 0xFFFF, value & 0xFFFF),
+            0x08 if !is_frozen => stream.peripheral = value,
+            0x0C if !is_frozen || stream.control & DOUBLE_BUFFER != 0 => stream.memory[0] = value,
+            0x10 if !is_frozen || stream.control & DOUBLE_BUFFER != 0 => stream.memory[1] = value,
             0x14 => stream.fifo = value & 0x87,
             _ => self.blame(controller, index, "was configured while it ran", value),
         }

@@ -52,53 +52,128 @@ pub fn erase(flash: &mut [u8], number: usize) -> bool {
     }
 }
 
-/// The flash interface: wait states and the lock. Programming by the firmware itself is not modelled
-/// and stops the run with its address, because the firmware never does it.
+/// Bits of the status register.
+mod status {
+    pub(super) const END: u32 = 1;
+    pub(super) const ALIGNMENT: u32 = 1 << 5;
+    pub(super) const PARALLELISM: u32 = 1 << 6;
+    pub(super) const SEQUENCE: u32 = 1 << 7;
+    pub(super) const BUSY: u32 = 1 << 16;
+    pub(super) const CLEARED_BY_WRITING: u32 = 0xF3;
+}
+
+/// Bits of the control register.
+mod control {
+    pub(super) const PROGRAM: u32 = 1;
+    pub(super) const ERASE_SECTOR: u32 = 1 << 1;
+    pub(super) const ERASE_ALL: u32 = 1 << 2;
+    pub(super) const START: u32 = 1 << 16;
+    pub(super) const REPORT_END: u32 = 1 << 24;
+    pub(super) const LOCK: u32 = 1 << 31;
+    pub(super) const WRITABLE: u32 = 0x0300_03FF;
+}
+
+/// The flash interface: wait states, the lock, programming and erasing. The content changes at once; the
+/// operation takes its time.
 #[derive(Clone, Debug)]
 pub struct FlashInterface {
     acr: u32,
-    is_locked: bool,
+    status: u32,
+    control: u32,
     keys: u32,
+    /// The lock stays until a reset after a wrong key.
+    is_jammed: bool,
 }
 
 impl Default for FlashInterface {
     fn default() -> Self {
-        Self { acr: 0x705, is_locked: true, keys: 0 }
+        Self { acr: 0x705, status: 0, control: control::LOCK, keys: 0, is_jammed: false }
     }
 }
 
 impl FlashInterface {
-    /// Reads a register.
+    /// A store into flash would program it.
+    #[must_use]
+    pub fn is_programming(&self) -> bool {
+        self.control & (control::LOCK | control::PROGRAM) == control::PROGRAM
+    }
+
+    /// Reads a register. The core cannot see the flash busy: it runs from it.
     #[must_use]
     pub fn read(&self, offset: u32) -> Option<u32> {
         Some(match offset {
             0x00 => self.acr,
-            0x0C => 0,
-            0x10 => u32::from(self.is_locked) << 31,
+            0x0C => self.status & !status::BUSY,
+            0x10 => self.control,
             0x14 => 0x0FFF_AAED,
             _ => return None,
         })
     }
 
-    /// Writes a register; `None` for what is not modelled.
-    pub fn write(&mut self, offset: u32, value: u32) -> Option<()> {
+    /// Writes a register; `None` for what is not modelled, else until when the flash is busy, if it is.
+    #[allow(clippy::option_option)]
+    pub fn write(&mut self, flash: &mut [u8], offset: u32, value: u32, now: u64) -> Option<Option<u64>> {
         match offset {
             0x00 => self.acr = value,
-            0x04 => {
-                self.keys = match (self.keys, value) {
-                    (0, 0x4567_0123) => 1,
-                    (1, 0xCDEF_89AB) => {
-                        self.is_locked = false;
-                        0
-                    }
-                    _ => 0,
-                };
+            0x04 => match (self.keys, value) {
+                _ if self.is_jammed => {}
+                (0, 0x4567_0123) => self.keys = 1,
+                (1, 0xCDEF_89AB) => {
+                    self.control &= !control::LOCK;
+                    self.keys = 0;
+                }
+                _ => self.is_jammed = true,
+            },
+            0x0C => self.status &= !(value & status::CLEARED_BY_WRITING),
+            0x10 if self.control & control::LOCK != 0 => {}
+            0x10 => {
+                self.control = value & (control::WRITABLE | control::LOCK);
+                if value & control::START != 0 {
+                    return Some(self.erase(flash, now));
+                }
             }
-            0x0C => {}
-            0x10 if value & (1 << 31) != 0 => self.is_locked = true,
             _ => return None,
         }
-        Some(())
+        Some(None)
+    }
+
+    fn erase(&mut self, flash: &mut [u8], now: u64) -> Option<u64> {
+        let number = (self.control >> 3 & 0xF) as usize;
+        let (from, len) = if self.control & control::ERASE_ALL != 0 {
+            (0, flash.len())
+        } else if self.control & control::ERASE_SECTOR != 0 {
+            sector(number)?
+        } else {
+            return None;
+        };
+        flash.get_mut(from..from + len)?.fill(0xFF);
+        self.finish();
+        Some(now + if len == flash.len() { 8000 * 168_000 } else { erase_ticks(len) })
+    }
+
+    /// A store into flash: programs it, or tells by a flag why not. Until when it is busy, if it is.
+    pub fn store(&mut self, flash: &mut [u8], offset: usize, size: u32, value: u32, now: u64) -> Option<u64> {
+        if !self.is_programming() {
+            self.status |= status::SEQUENCE;
+            return None;
+        }
+        if size != 1 << (self.control >> 8 & 3) {
+            self.status |= status::PARALLELISM;
+            return None;
+        }
+        if !offset.is_multiple_of(size as usize) {
+            self.status |= status::ALIGNMENT;
+            return None;
+        }
+        program(flash, offset, &value.to_le_bytes()[..size as usize]);
+        self.finish();
+        Some(now + PROGRAM_TICKS)
+    }
+
+    fn finish(&mut self) {
+        if self.control & control::REPORT_END != 0 {
+            self.status |= status::END;
+        }
     }
 }
 
@@ -123,5 +198,34 @@ mod tests {
         assert_eq!(flash[0xE_0010..0xE_0012], [0x30, 0x0F]);
         assert!(erase(&mut flash, 11));
         assert!(flash.iter().all(|&b| b == 0xFF));
+    }
+
+    #[test]
+    fn the_image_programs_its_own_flash_only_with_the_keys_and_the_right_width() {
+        let (mut f, mut flash) = (FlashInterface::default(), vec![0xFF; 1024 * 1024]);
+        let at = 0xE_0010;
+        assert_eq!(f.store(&mut flash, at, 4, 0, 0), None);
+        assert_eq!(f.read(0x0C), Some(status::SEQUENCE));
+        f.write(&mut flash, 0x0C, status::SEQUENCE, 0).unwrap();
+        for key in [0x4567_0123, 0xCDEF_89AB] {
+            f.write(&mut flash, 0x04, key, 0).unwrap();
+        }
+        // Words.
+        f.write(&mut flash, 0x10, 2 << 8 | control::PROGRAM, 0).unwrap();
+        assert_eq!(f.store(&mut flash, at, 4, 0xFFFF_00F0, 5), Some(5 + PROGRAM_TICKS));
+        assert_eq!(f.store(&mut flash, at, 4, 0xFFFF_FF3C, 5), Some(5 + PROGRAM_TICKS));
+        assert_eq!(flash[at..at + 4], [0x30, 0x00, 0xFF, 0xFF], "bits only become 0");
+        assert_eq!(f.store(&mut flash, at, 1, 0, 0), None);
+        assert_eq!(f.store(&mut flash, at + 2, 4, 0, 0), None);
+        assert_eq!(f.read(0x0C), Some(status::PARALLELISM | status::ALIGNMENT));
+        let busy = f.write(&mut flash, 0x10, control::START | 11 << 3 | control::ERASE_SECTOR, 7).unwrap();
+        assert_eq!(busy, Some(7 + erase_ticks(128 * 1024)));
+        assert!(flash.iter().all(|b| *b == 0xFF));
+        f.write(&mut flash, 0x10, control::LOCK, 0).unwrap();
+        f.write(&mut flash, 0x04, 1, 0).unwrap();
+        for key in [0x4567_0123, 0xCDEF_89AB] {
+            f.write(&mut flash, 0x04, key, 0).unwrap();
+        }
+        assert_eq!(f.read(0x10), Some(control::LOCK), "a wrong key locks it until the next reset");
     }
 }

@@ -47,6 +47,13 @@ pub(crate) struct Options {
     /// Something that goes wrong, as SECONDS:WHAT[=VALUE]; may be given several times.
     #[arg(long, value_name = "FAULT", long_help = long_fault_help())]
     fault: Vec<Fault>,
+    /// Also stop at what a chip puts up with, but no firmware should do: a store into locked flash, a DMA stream
+    /// started with old flags or changed while it is on. Default for Steady's own firmware.
+    #[arg(long, conflicts_with = "lenient")]
+    strict: bool,
+    /// Put up with what a chip puts up with. Default for the firmware of others.
+    #[arg(long)]
+    lenient: bool,
     /// A TOML file with a list `faults` of such texts.
     #[arg(long, value_name = "FILE")]
     faults: Option<PathBuf>,
@@ -113,6 +120,10 @@ impl Options {
             eeprom,
             faults,
             profile,
+            strict: match (self.strict, self.lenient) {
+                (false, false) => None,
+                (strict, _) => Some(strict),
+            },
         })
     }
 

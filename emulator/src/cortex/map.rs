@@ -4,6 +4,8 @@
 pub const FLASH: u32 = 0x0800_0000;
 /// Length of the flash: 1 MiB.
 pub const FLASH_LEN: usize = 1024 * 1024;
+/// The flash once more: what the chip boots from is at address 0 too.
+pub const FLASH_ALIAS: u32 = 0;
 /// SRAM.
 pub const SRAM: u32 = 0x2000_0000;
 /// Length of the SRAM: 128 KiB.

@@ -23,6 +23,9 @@ pub mod exception {
     pub const SYS_TICK: u8 = 15;
 }
 
+/// Bits of a priority that the F405 implements.
+const IMPLEMENTED: u8 = 0xF0;
+
 /// Priority below every configurable one: nothing is active.
 pub const IDLE_PRIORITY: i16 = 256;
 
@@ -37,6 +40,8 @@ pub struct Nvic {
     priority: [u8; EXCEPTIONS],
     /// Exceptions that are being handled, outermost first.
     stack: Vec<u8>,
+    /// Bits of a priority that decide which exception interrupts which (AIRCR.PRIGROUP).
+    group_mask: u8,
     /// Best candidate: priority and number; kept up to date by every change.
     best: Option<(i16, u8)>,
     /// Priority that a new exception must beat, without the mask registers.
@@ -59,6 +64,7 @@ impl Default for Nvic {
             lines: 0,
             priority: [0; EXCEPTIONS],
             stack: Vec::new(),
+            group_mask: !1,
             best: None,
             running: IDLE_PRIORITY,
             wants: false,
@@ -94,8 +100,20 @@ impl Nvic {
                 self.best = Some((priority, number));
             }
         }
-        self.running = self.stack.iter().map(|&n| self.priority_of(n)).min().unwrap_or(IDLE_PRIORITY);
-        self.wants = self.best.is_some_and(|(priority, _)| priority < self.running);
+        let active = self.stack.iter().map(|&n| self.group(self.priority_of(n)));
+        self.running = active.min().unwrap_or(IDLE_PRIORITY);
+        self.wants = self.best.is_some_and(|(priority, _)| self.group(priority) < self.running);
+    }
+
+    /// The part of a priority that decides who interrupts whom.
+    fn group(&self, priority: i16) -> i16 {
+        if priority < 0 { priority } else { priority & i16::from(self.group_mask) }
+    }
+
+    /// Chooses how priorities divide: the lowest `field + 1` bits only order what is pending.
+    pub fn set_priority_grouping(&mut self, field: u32) {
+        self.group_mask = !((2_u32 << (field & 7)) - 1) as u8;
+        self.update();
     }
 
     /// True when something could interrupt, were it not for the mask registers.
@@ -110,8 +128,9 @@ impl Nvic {
     pub fn next(&self, primask: bool, basepri: u8, faultmask: bool) -> Option<u8> {
         let (priority, number) = self.best?;
         let mut limit = self.running;
-        if basepri != 0 {
-            limit = limit.min(i16::from(basepri));
+        // The F405 implements the upper four bits of BASEPRI, as of every priority.
+        if basepri & IMPLEMENTED != 0 {
+            limit = limit.min(self.group(i16::from(basepri & IMPLEMENTED)));
         }
         if primask {
             limit = limit.min(0);
@@ -119,7 +138,7 @@ impl Nvic {
         if faultmask {
             limit = limit.min(-1);
         }
-        (priority < limit).then_some(number)
+        (self.group(priority) < limit).then_some(number)
     }
 
     /// Makes an exception pending.
@@ -240,7 +259,7 @@ impl Nvic {
     pub fn set_priorities(&mut self, first: usize, size: u32, value: u32) {
         for (i, byte) in value.to_le_bytes().into_iter().take(size as usize).enumerate() {
             if let Some(priority) = self.priority.get_mut(first + i) {
-                *priority = byte & 0xF0;
+                *priority = byte & IMPLEMENTED;
             }
         }
         self.update();
@@ -296,6 +315,39 @@ mod tests {
         nvic.set_line(0, false);
         assert_eq!(nvic.leave(), Some(16));
         assert_eq!(nvic.next(false, 0, false), Some(17));
+    }
+
+    #[test]
+    fn the_low_bits_of_basepri_do_not_count() {
+        let mut nvic = Nvic::default();
+        nvic.write(0x000, 4, 1);
+        nvic.write(0x300, 4, 0x50);
+        nvic.set_line(0, true);
+        assert_eq!(nvic.next(false, 0x5F, false), None, "0x5F is 0x50");
+        assert_eq!(nvic.next(false, 0x0F, false), Some(16), "0x0F is off");
+        assert_eq!(nvic.next(false, 0x60, false), Some(16));
+    }
+
+    #[test]
+    fn priorities_of_one_group_do_not_interrupt_each_other() {
+        let mut nvic = Nvic::default();
+        nvic.write(0x000, 4, 0b111);
+        nvic.write(0x300, 4, 0x0030_6050);
+        // Two bits of group, two of subpriority.
+        nvic.set_priority_grouping(5);
+        nvic.set_line(1, true);
+        nvic.enter(17);
+        nvic.set_line(0, true);
+        assert_eq!(nvic.next(false, 0, false), None, "0x50 and 0x60 are one group");
+        nvic.set_line(2, true);
+        assert_eq!(nvic.next(false, 0, false), Some(18), "0x30 is another");
+        assert_eq!(nvic.next(false, 0x20, false), None, "BASEPRI has groups too");
+        nvic.set_line(1, false);
+        nvic.set_line(2, false);
+        nvic.unpend(18);
+        nvic.leave();
+        nvic.set_line(1, true);
+        assert_eq!(nvic.next(false, 0, false), Some(16), "of what is pending the lower value comes first");
     }
 
     #[test]

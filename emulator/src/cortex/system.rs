@@ -20,6 +20,8 @@ pub struct System {
     pub vtor: u32,
     scr: u32,
     ccr: u32,
+    /// AIRCR.PRIGROUP.
+    priority_grouping: u32,
     shcsr: u32,
     /// Configurable fault status; the firmware's fault handler reads it.
     pub cfsr: u32,
@@ -49,6 +51,7 @@ impl Default for System {
             vtor: FIRMWARE,
             scr: 0,
             ccr: 0x200,
+            priority_grouping: 0,
             shcsr: 0,
             cfsr: 0,
             hfsr: 0,
@@ -142,7 +145,7 @@ impl System {
                     | u32::from(nvic.is_pending(exception::PEND_SV)) << 28
             }
             0xE000_ED08 => self.vtor,
-            0xE000_ED0C => 0xFA05_0000,
+            0xE000_ED0C => 0xFA05_0000 | self.priority_grouping << 8,
             0xE000_ED10 => self.scr,
             0xE000_ED14 => self.ccr,
             0xE000_ED18..=0xE000_ED23 => nvic.system_priorities(4 + (address - 0xE000_ED18) as usize),
@@ -194,8 +197,13 @@ impl System {
             }
             0xE000_ED08 => self.vtor = value & 0x3FFF_FF80,
             0xE000_ED0C => {
-                if value >> 16 == 0x05FA && value & 4 != 0 {
-                    return Some(Request::Reset);
+                // Without its key a write does nothing.
+                if value >> 16 == 0x05FA {
+                    if value & 4 != 0 {
+                        return Some(Request::Reset);
+                    }
+                    self.priority_grouping = value >> 8 & 7;
+                    nvic.set_priority_grouping(self.priority_grouping);
                 }
             }
             0xE000_ED10 => self.scr = value & 0x16,

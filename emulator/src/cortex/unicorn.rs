@@ -42,6 +42,7 @@ impl Memory<'_> {
             .or_else(|| within(map::SRAM, self.sram).map(|o| &self.sram[o..]))
             .or_else(|| within(map::CCM, self.ccm).map(|o| &self.ccm[o..]))
             .or_else(|| within(map::SYSTEM, self.system).map(|o| &self.system[o..]))
+            .or_else(|| within(map::FLASH_ALIAS, self.flash).map(|o| &self.flash[o..]))
     }
 
     /// The writable slice that begins at an address in SRAM or core-coupled memory.
@@ -95,6 +96,8 @@ pub trait Bus {
     fn write(&mut self, memory: &mut Memory<'_>, address: u32, size: u32, value: u32);
     /// True when the access just made must end the run.
     fn must_stop(&self) -> bool;
+    /// A store into flash, `offset` from its beginning; false makes it a bus error.
+    fn store_to_flash(&mut self, memory: &mut Memory<'_>, offset: usize, size: u32, value: u32) -> bool;
 }
 
 /// Why the core stopped.
@@ -210,13 +213,15 @@ impl<B: Bus> Cpu<B> {
             let shared = &mut *self.shared;
             let code = Prot::READ.0 | Prot::EXEC.0;
             let data = Prot::READ.0 | Prot::WRITE.0;
-            for (base, memory, protection) in [
-                (map::FLASH, &mut shared.flash, code),
-                (map::SRAM, &mut shared.sram, data),
-                (map::CCM, &mut shared.ccm, data),
-                (map::SYSTEM, &mut shared.system, code),
+            let place = |memory: &mut [u8]| (memory.as_mut_ptr().cast::<c_void>(), memory.len() as u64);
+            let flash = place(&mut shared.flash);
+            for (base, (pointer, len), protection) in [
+                (map::FLASH, flash, code),
+                (map::FLASH_ALIAS, flash, code),
+                (map::SRAM, place(&mut shared.sram), data),
+                (map::CCM, place(&mut shared.ccm), data),
+                (map::SYSTEM, place(&mut shared.system), code),
             ] {
-                let (pointer, len) = (memory.as_mut_ptr().cast::<c_void>(), memory.len() as u64);
                 check(uc_mem_map_ptr(self.engine, u64::from(base), len, protection, pointer))?;
             }
             let user = self.shared.cast::<c_void>();
@@ -424,7 +429,7 @@ extern "C" fn translate(
     result: *mut TlbEntry,
     _user: *mut c_void,
 ) -> bool {
-    let is_code = (u64::from(map::FLASH)..u64::from(map::CCM)).contains(&address) || address >= 0xF000_0000;
+    let is_code = address < u64::from(map::CCM) || address >= 0xF000_0000;
     let data = Prot::READ.0 | Prot::WRITE.0;
     // SAFETY: Unicorn gives a valid place for the result.
     unsafe {
@@ -451,7 +456,7 @@ extern "C" fn interrupt<B: Bus>(engine: *mut uc_engine, code: u32, user: *mut c_
 }
 
 extern "C" fn bad_access<B: Bus>(
-    _engine: *mut uc_engine,
+    engine: *mut uc_engine,
     kind: MemType,
     address: u64,
     size: i32,
@@ -460,9 +465,24 @@ extern "C" fn bad_access<B: Bus>(
 ) -> bool {
     let is_write = matches!(kind, MemType::WRITE_UNMAPPED | MemType::WRITE_PROT);
     // SAFETY: as in `block`.
-    unsafe {
-        (*user.cast::<Shared<B>>()).bad_access = Some((address as u32, is_write, value as u32, size as u8))
-    };
+    let shared = unsafe { &mut *user.cast::<Shared<B>>() };
+    let flash = [map::FLASH, map::FLASH_ALIAS].into_iter().find_map(|base| {
+        let offset = (address as u32).checked_sub(base)? as usize;
+        (kind == MemType::WRITE_PROT && offset < map::FLASH_LEN).then_some(offset)
+    });
+    if let Some(offset) = flash {
+        let (bus, mut memory) = shared.parts();
+        // The engine itself throws stores into read-only memory away.
+        if bus.store_to_flash(&mut memory, offset, size as u32, value as u32) {
+            if bus.must_stop() {
+                shared.asked = true;
+                // SAFETY: as in `block`.
+                unsafe { uc_emu_stop(engine) };
+            }
+            return true;
+        }
+    }
+    shared.bad_access = Some((address as u32, is_write, value as u32, size as u8));
     false
 }
 

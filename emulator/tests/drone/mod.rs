@@ -127,6 +127,7 @@ impl RealDrone {
             eeprom: Vec::new(),
             faults: Vec::new(),
             profile: false,
+            strict: None,
         };
         let session = Session::new(setup, Box::new(SharedAir(Rc::clone(&air)))).unwrap();
         Shared(Rc::new(RefCell::new(Self { session, air })))
