@@ -186,12 +186,12 @@ fn an_undefined_instruction_is_a_hard_fault_and_a_second_one_locks_up() {
 
 #[test]
 fn a_register_that_is_not_modelled_is_named() {
-    let code = program(&[&load(0, 0x4001_2000), &[0x6801, 0xE7FE]]);
+    let code = program(&[&load(0, 0x4001_2C00), &[0x6801, 0xE7FE]]);
     let mut m = machine(&[], &code);
     let stop = m.run_until(3 * TICKS_PER_MS).unwrap();
-    assert_eq!(stop, Stop::Unmodelled { address: 0x4001_2000, is_write: false });
+    assert_eq!(stop, Stop::Unmodelled { address: 0x4001_2C00, is_write: false });
     let text = m.explain(&stop, &image(&[], &code));
-    assert!(text.contains("load from 0x40012000"), "{text}");
+    assert!(text.contains("load from 0x40012c00 (SDIO)"), "{text}");
 }
 
 #[test]
