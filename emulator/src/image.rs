@@ -1,8 +1,8 @@
-//! Firmware images: ELF files with their symbols, or plain binaries.
+//! Firmware images, ours or anybody's: ELF files with their symbols, plain binaries, or packages.
 
 use std::path::Path;
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, bail, ensure};
 use object::read::elf::ProgramHeader;
 use object::{Object, ObjectSymbol, SymbolKind};
 
@@ -24,13 +24,17 @@ pub struct Image {
 }
 
 impl Image {
-    /// Reads an ELF file, or takes any other file as a binary for the firmware's place in flash.
+    /// Reads an ELF file, a package (.zip) as the official client flashes it, or a binary for the firmware's
+    /// place in flash.
     ///
     /// # Errors
     /// If the file cannot be read or does not fit into flash.
     pub fn load(path: &Path) -> Result<Self> {
-        let file =
+        let mut file =
             std::fs::read(path).with_context(|| format!("cannot read the firmware {}", path.display()))?;
+        if file.starts_with(b"PK") {
+            file = steady_radio::firmware::Image::load(path)?.bytes().to_vec();
+        }
         Self::parse(file).with_context(|| format!("{} is no firmware for the Crazyflie", path.display()))
     }
 
@@ -48,18 +52,45 @@ impl Image {
         }
         for (address, bytes) in &image.segments {
             let end = u64::from(*address) + bytes.len() as u64;
-            if *address < map::FLASH || end > u64::from(map::FLASH) + map::FLASH_LEN as u64 {
-                bail!("a part for {address:#010x} with {} bytes does not fit into flash", bytes.len());
-            }
+            ensure!(
+                *address >= map::FLASH && end <= u64::from(map::FLASH) + map::FLASH_LEN as u64,
+                "its {} bytes for {address:#010x} do not fit into the 1 MiB of flash at {:#010x}: was it built for \
+                 another chip?",
+                bytes.len(),
+                map::FLASH
+            );
         }
-        if image.vectors().is_none() {
-            bail!("there is no vector table at {:#010x}", map::FIRMWARE);
-        }
+        let from = image.segments.iter().map(|(address, _)| *address).min().unwrap_or(0);
+        let Some((stack, entry)) = image.vectors() else {
+            bail!(
+                "it has no vector table at {:#010x}, where the Crazyflie's bootloader looks for it (it begins at \
+                 {from:#010x}): link it for that address",
+                map::FIRMWARE
+            );
+        };
+        let is_stack = [(map::SRAM, map::SRAM_LEN), (map::CCM, map::CCM_LEN)]
+            .into_iter()
+            .any(|(base, len)| stack > base && stack - base <= len as u32);
+        let is_code = entry & 1 != 0 && image.byte(entry & !1).is_some();
+        ensure!(
+            is_stack && is_code,
+            "its vector table at {:#010x} begins with {stack:#010x} and {entry:#010x}, not with the end of a stack in \
+             RAM and the address of code (which is odd): give an ELF file, a package, or a binary for that address",
+            map::FIRMWARE
+        );
         Ok(image)
     }
 
     fn parse_elf(&mut self) -> Result<()> {
-        let elf = object::read::elf::ElfFile32::<object::Endianness>::parse(&*self.file)?;
+        // Class, byte order and machine, before the file is read as what it may not be.
+        match (self.file.get(4), self.file.get(5), self.file.get(18..20)) {
+            (Some(1), Some(1), Some([40, 0])) => {}
+            _ => bail!(
+                "it is an ELF file for another processor, not for 32-bit ARM: give the one built for the drone"
+            ),
+        }
+        let elf = object::read::elf::ElfFile32::<object::Endianness>::parse(&*self.file)
+            .context("the ELF file is damaged")?;
         for header in elf.elf_program_headers() {
             let endian = object::Endianness::Little;
             let data = header.data(endian, &*self.file).ok().unwrap_or_default();
@@ -97,12 +128,17 @@ impl Image {
     #[must_use]
     pub fn vectors(&self) -> Option<(u32, u32)> {
         let word = |address: u32| {
-            self.segments.iter().find_map(|(start, bytes)| {
-                let offset = address.checked_sub(*start)? as usize;
-                bytes.get(offset..)?.first_chunk().map(|b| u32::from_le_bytes(*b))
-            })
+            let bytes = [0, 1, 2, 3].map(|i| self.byte(address + i));
+            bytes.iter().rev().try_fold(0, |word, byte| Some(word << 8 | u32::from((*byte)?)))
         };
         Some((word(map::FIRMWARE)?, word(map::FIRMWARE + 4)?))
+    }
+
+    /// The byte that it puts at an address.
+    fn byte(&self, address: u32) -> Option<u8> {
+        self.segments.iter().find_map(|(start, bytes)| {
+            address.checked_sub(*start).and_then(|offset| bytes.get(offset as usize)).copied()
+        })
     }
 
     /// Puts the image into flash.
@@ -141,11 +177,71 @@ impl Image {
 mod tests {
     use super::*;
 
+    /// A vector table and an endless loop.
+    fn binary(stack: u32, entry: u32) -> Vec<u8> {
+        [stack, entry, 0xE7FE].iter().flat_map(|word: &u32| word.to_le_bytes()).collect()
+    }
+
+    fn refused(file: Vec<u8>) -> String {
+        format!("{:#}", Image::parse(file).unwrap_err())
+    }
+
     #[test]
-    fn a_binary_goes_to_the_firmwares_place_and_must_fit() {
-        let image = Image::parse(vec![1, 0, 0, 0, 2, 0, 0, 0]).unwrap();
-        assert_eq!(image.vectors(), Some((1, 2)));
-        assert!(Image::parse(vec![0; 4]).is_err());
-        assert!(Image::parse(vec![0; 1 << 20]).is_err());
+    fn a_binary_goes_to_the_firmwares_place() {
+        let image = Image::parse(binary(0x2002_0000, map::FIRMWARE + 9)).unwrap();
+        assert_eq!(image.vectors(), Some((0x2002_0000, map::FIRMWARE + 9)));
+        // As the official firmware has it.
+        assert!(Image::parse(binary(0x2001_FFFF, map::FIRMWARE + 9)).is_ok());
+        assert!(!image.is_ours() && !image.is_elf);
+    }
+
+    #[test]
+    fn what_is_no_image_is_refused_by_name() {
+        assert!(refused(vec![0; 4]).contains("no vector table"));
+        assert!(refused(vec![0; 1 << 20]).contains("do not fit into the 1 MiB of flash"));
+        assert!(refused(b"hello, this is a text".to_vec()).contains("not with the end of a stack"));
+        assert!(refused(binary(0x2002_0000, map::FIRMWARE + 8)).contains("which is odd"));
+        assert!(refused(binary(0x2002_0000, 0x0800_0201)).contains("address of code"));
+    }
+
+    /// An ELF file with one segment.
+    fn elf(machine: u8, class: u8, address: u32, content: &[u8]) -> Vec<u8> {
+        let mut file = vec![0x7F, b'E', b'L', b'F', class, 1, 1];
+        file.resize(16, 0);
+        file.extend([2, 0, machine, 0, 1, 0, 0, 0]);
+        // Entry, program headers, section headers, flags; sizes and counts.
+        file.extend([0_u32, 52, 0, 0].iter().flat_map(|w| w.to_le_bytes()));
+        file.extend([52_u16, 32, 1, 40, 0, 0].iter().flat_map(|h| h.to_le_bytes()));
+        let len = content.len() as u32;
+        let header = [1, 84, address, address, len, len, 5, 4];
+        file.extend(header.iter().flat_map(|w: &u32| w.to_le_bytes()));
+        file.extend(content);
+        file
+    }
+
+    #[test]
+    fn an_elf_file_for_something_else_is_refused_by_name() {
+        let good = binary(0x2002_0000, map::FIRMWARE + 9);
+        assert_eq!(Image::parse(elf(40, 1, map::FIRMWARE, &good)).unwrap().segments.len(), 1);
+        assert!(refused(elf(62, 1, map::FIRMWARE, &good)).contains("another processor"));
+        assert!(refused(elf(40, 2, map::FIRMWARE, &good)).contains("another processor"));
+        assert!(refused(elf(40, 1, map::FLASH, &good)).contains("link it for that address"));
+        assert!(refused(elf(40, 1, 0x0001_B000, &good)).contains("another chip"));
+        assert!(refused(b"\x7FELF".to_vec()).contains("another processor"));
+        let mut torn = elf(40, 1, map::FIRMWARE, &good);
+        torn.truncate(60);
+        assert!(Image::parse(torn).is_err());
+    }
+
+    #[test]
+    fn what_an_elf_file_has_for_ram_is_left_out() {
+        let mut file = elf(40, 1, map::FIRMWARE, &binary(0x2002_0000, map::FIRMWARE + 9));
+        let ram = elf(40, 1, map::SRAM, &[1; 12]);
+        // A second header after the first, and both contents moved by its length.
+        file.splice(84..84, ram[52..84].iter().copied());
+        file[44] = 2;
+        file[56] += 32;
+        file[84 + 4] += 32;
+        assert_eq!(Image::parse(file).unwrap().segments.len(), 1);
     }
 }

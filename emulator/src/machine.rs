@@ -15,6 +15,9 @@ const BOOT_TICKS: u64 = 2 * crate::board::TICKS_PER_MS;
 /// SRAM that the bootloader uses for itself, so that nothing in it survives a reset.
 const BOOTLOADER_SRAM: usize = 16 * 1024;
 
+/// So many exits of the core in a row without any time passing are one too many.
+const MAX_IDLE_EXITS: u32 = 100_000;
+
 /// Bits of CONTROL.
 const UNPRIVILEGED: u32 = 1;
 const PROCESS_STACK: u32 = 1 << 1;
@@ -205,7 +208,14 @@ impl Machine {
     /// Runs until a time, or until something makes going on impossible. Resets happen on the way.
     pub fn run_until(&mut self, time: u64) -> Option<Stop> {
         self.board().set_limit(time);
+        let (mut last, mut idle) = (self.look().now, 0);
         loop {
+            let now = self.look().now;
+            idle = if now == last { idle + 1 } else { 0 };
+            last = now;
+            if idle > MAX_IDLE_EXITS {
+                return Some(Stop::NoProgress);
+            }
             match self.board().stop.take() {
                 Some(Stop::Reset(cause)) => self.reset(cause),
                 Some(Stop::Halt) => {
@@ -490,6 +500,7 @@ impl Machine {
                 "DMA{} stream {} {} ({:#010x}), {at}",
                 misuse.controller, misuse.stream, misuse.what, misuse.address
             ),
+            Stop::NoProgress => format!("no time passes any more, {at}"),
             Stop::FpuOff => format!("floating-point instruction while the unit is off, {at}"),
             Stop::Lockup => {
                 let faults: Vec<String> = self

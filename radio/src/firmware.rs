@@ -140,6 +140,12 @@ impl Image {
         Self::new(extract(&mut archive, name)?, info.release.as_deref().map(crate::printable), left_out)
     }
 
+    /// What goes into flash from 0x0800_4000 on.
+    #[must_use]
+    pub fn bytes(&self) -> &[u8] {
+        &self.bytes
+    }
+
     /// Number of bytes.
     #[must_use]
     pub fn len(&self) -> usize {

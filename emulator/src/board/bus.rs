@@ -4,7 +4,7 @@ use super::registers::part;
 use super::schedule::Slot;
 use super::wiring::{I2C1_DR, I2C3_DR, SPI1_DR, USART6_DR};
 use super::{Board, Stop};
-use crate::cortex::cost::BRANCH_REFILL;
+use crate::cortex::cost::{self, BRANCH_REFILL};
 use crate::cortex::map;
 use crate::cortex::unicorn::{Bus, Masks, Memory};
 
@@ -72,6 +72,9 @@ impl Bus for Board {
         }
         let cost = if address >= map::SRAM {
             self.ram_costs.get(memory.sram, address, size)
+        } else if address >= map::CCM {
+            // System memory; nothing runs there for long.
+            cost::of_block(memory.at(address).and_then(|m| m.get(..size as usize)).unwrap_or(&[0, 0]))
         } else {
             let address = if address < map::FLASH { address + map::FLASH } else { address };
             self.costs.get(memory.flash, address, size)

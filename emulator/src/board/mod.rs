@@ -73,6 +73,8 @@ pub enum Stop {
     PowerOff,
     /// A fault within the hard fault handler.
     Lockup,
+    /// Many exits of the core in a row, and no time passed.
+    NoProgress,
     /// An exit of the core that should not be possible.
     Unexpected(u32),
 }
