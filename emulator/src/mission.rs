@@ -1,7 +1,7 @@
 //! A flight as a ground station flies it: wait, arm, take off, do the task, land, disarm, switch off.
 
 use steady_common::commander::HighLevel;
-use steady_common::crtp::{Packet, Port, high_level, memory, param, supervisor};
+use steady_common::crtp::{Packet, Port, high_level, memory, param, platform, supervisor, toc};
 use steady_common::{Reference, State};
 use steady_sim::script::{Course, Leg, PlannerCopy, Script};
 
@@ -20,6 +20,8 @@ const GIVE_UP_US: u64 = 20_000_000;
 pub enum Phase {
     /// Waits until the drone may be armed.
     Wait,
+    /// Asks a firmware that is not ours what it is.
+    Identify,
     /// Sets a parameter: which of them, tried as which type.
     Set(usize, usize),
     /// Looks for the trajectory memory.
@@ -59,6 +61,50 @@ pub struct Wanted {
     pub counts: bool,
 }
 
+/// What a drone says it is.
+#[derive(Clone, Debug, Default, PartialEq, Eq, serde::Serialize)]
+pub struct Identity {
+    /// Name of the device.
+    pub device: Option<String>,
+    /// Version of the firmware.
+    pub version: Option<String>,
+    /// Number of parameters.
+    pub parameters: Option<u16>,
+    /// Number of log variables.
+    pub log_variables: Option<u16>,
+}
+
+impl Identity {
+    /// What is not known yet; nothing when all is.
+    fn question(&self) -> Option<Packet> {
+        if self.device.is_none() {
+            Some(platform::Request::DeviceName.encode())
+        } else if self.version.is_none() {
+            Some(platform::Request::FirmwareVersion.encode())
+        } else if self.parameters.is_none() {
+            Some(toc::Request::Info.encode(Port::Param))
+        } else if self.log_variables.is_none() {
+            Some(toc::Request::Info.encode(Port::Log))
+        } else {
+            None
+        }
+    }
+
+    /// Takes what an answer tells.
+    fn hear(&mut self, packet: &Packet) {
+        match platform::Reply::decode(packet) {
+            Ok(platform::Reply::DeviceName(name)) => self.device = Some(name.to_owned()),
+            Ok(platform::Reply::FirmwareVersion(version)) => self.version = Some(version.to_owned()),
+            _ => {}
+        }
+        for (port, count) in [(Port::Param, &mut self.parameters), (Port::Log, &mut self.log_variables)] {
+            if let Ok(toc::Reply::Info(info)) = toc::Reply::decode(packet, port) {
+                *count = Some(info.count);
+            }
+        }
+    }
+}
+
 /// The mission.
 pub struct Mission {
     dongle: Dongle,
@@ -66,6 +112,8 @@ pub struct Mission {
     bytes: Vec<u8>,
     memory_id: u8,
     settings: Vec<Setting>,
+    /// What the drone says it is, once it was asked.
+    pub identity: Option<Identity>,
     /// Where it is, since when.
     pub phase: Phase,
     since_us: u64,
@@ -96,6 +144,7 @@ impl Mission {
             script,
             memory_id: 0,
             settings: Vec::new(),
+            identity: None,
             phase: Phase::Wait,
             since_us: 0,
             now_us: 0,
@@ -121,6 +170,13 @@ impl Mission {
     #[must_use]
     pub fn with_settings(mut self, settings: Vec<Setting>) -> Self {
         self.settings = settings;
+        self
+    }
+
+    /// The same, and the drone is asked first what firmware it has.
+    #[must_use]
+    pub fn identifying(mut self) -> Self {
+        self.identity = Some(Identity::default());
         self
     }
 
@@ -192,6 +248,10 @@ impl Mission {
     fn speak(&mut self, now_us: u64, board: &mut Board) {
         let waited = now_us - self.since_us;
         match self.phase {
+            Phase::Identify => match self.identity.as_ref().and_then(Identity::question) {
+                Some(packet) => self.ask(packet, now_us),
+                None => self.go(Phase::Set(0, 0), now_us),
+            },
             Phase::Set(index, attempt) => {
                 let setting = self.settings.get(index);
                 match (setting.and_then(|s| s.packet(attempt)), setting) {
@@ -253,6 +313,13 @@ impl Mission {
 
     /// What the drone said.
     fn listen(&mut self, packet: &Packet, now_us: u64, truth: &State) {
+        if let (Phase::Identify, Some(identity)) = (self.phase, &mut self.identity) {
+            let before = identity.clone();
+            identity.hear(packet);
+            if *identity != before {
+                self.asked_us = None;
+            }
+        }
         match packet.port() {
             Some(Port::Console) => self.console.push_str(&String::from_utf8_lossy(packet.data())),
             Some(Port::Supervisor) => match supervisor::Reply::decode(packet) {
@@ -260,7 +327,8 @@ impl Mission {
                     self.info = info;
                     // Some firmware arms itself.
                     if self.phase == Phase::Wait && info & 0b11 != 0 {
-                        self.go(Phase::Set(0, 0), now_us);
+                        let asks = self.identity.is_some();
+                        self.go(if asks { Phase::Identify } else { Phase::Set(0, 0) }, now_us);
                     } else if self.phase == Phase::Armed && info & 0b1000 != 0 {
                         self.go(Phase::Ask(Leg::TakeOff), now_us);
                     }

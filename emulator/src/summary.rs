@@ -9,7 +9,7 @@ use steady_common::usdlog::{Ending, Header, Layout, Scanner};
 use steady_sim::FlightMetrics;
 use steady_sim::metrics::Accumulator;
 
-use crate::mission::Phase;
+use crate::mission::{Identity, Phase};
 use crate::sdimage;
 use crate::session::{End, Session};
 
@@ -61,6 +61,10 @@ pub struct LogFile {
 /// The summary.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Summary {
+    /// What the drone says it is; our own firmware is not asked.
+    pub identity: Option<Identity>,
+    /// Decks that are mounted.
+    pub decks: Vec<String>,
     /// How it ended.
     pub end: String,
     /// The mission was flown to its end.
@@ -135,6 +139,8 @@ impl Summary {
         let busy = board.effort.cycles as f64;
         let flown = mission.is_some_and(|m| m.history.iter().any(|(_, p)| *p == Phase::Disarm));
         Self {
+            identity: mission.and_then(|m| m.identity.clone()),
+            decks: board.nrf.deck_names(),
             end: match end {
                 End::Over => "over".to_owned(),
                 End::PowerOff => "power off".to_owned(),

@@ -156,6 +156,17 @@ impl Nrf {
         self.decks.push(deck(DeckId::LED_RING, 0x0000_0060, b"bcLedRing"));
     }
 
+    /// Names of the decks that are mounted.
+    #[must_use]
+    pub fn deck_names(&self) -> Vec<String> {
+        // The first element after the header of eight bytes, and two of lengths, is the name.
+        let name = |memory: &[u8; ONE_WIRE_LEN]| {
+            let len = usize::from(memory[11]);
+            String::from_utf8_lossy(memory.get(12..12 + len).unwrap_or_default()).into_owned()
+        };
+        self.decks.iter().map(name).collect()
+    }
+
     /// The STM32 starts anew; the radio processor goes on.
     pub fn stm_was_reset(&mut self) {
         self.parser = Parser::new();

@@ -54,8 +54,11 @@ impl Cmd {
         let out = &self.out;
         fs::create_dir_all(out).with_context(|| format!("cannot make the folder {}", out.display()))?;
         let dongle = Dongle::new(&self.options.world.radio, self.options.seed);
-        let mission = Mission::new(self.task.clone(), dongle).with_settings(self.param.clone());
         let setup = self.options.setup(out, self.profile)?;
+        let mut mission = Mission::new(self.task.clone(), dongle).with_settings(self.param.clone());
+        if !setup.image.is_ours() {
+            mission = mission.identifying();
+        }
         let card = setup.card.clone();
         let mut session = Session::new(setup, Box::new(mission))?;
         let end = session.run(self.limit, None, |(time_us, line)| {
@@ -134,6 +137,24 @@ impl Cmd {
 fn describe(s: &Summary, session: &Session, end: &End) -> String {
     let mut text = String::new();
     let mut line = |name: &str, value: String| text.push_str(&format!("{name:<18} {value}\n"));
+    if let Some(identity) = &s.identity {
+        let or_unknown = |text: &Option<String>| text.clone().unwrap_or_else(|| "unknown".to_owned());
+        let count = |n: Option<u16>| n.map_or("unknown".to_owned(), |n| n.to_string());
+        line(
+            "firmware",
+            format!("{}, version {}", or_unknown(&identity.device), or_unknown(&identity.version)),
+        );
+        line(
+            "",
+            format!(
+                "{} parameters, {} log variables; decks: {}",
+                count(identity.parameters),
+                count(identity.log_variables),
+                if s.decks.is_empty() { "none".to_owned() } else { s.decks.join(", ") }
+            ),
+        );
+        line("", "not Steady's: its functions are not metered, its logs not replayed".to_owned());
+    }
     match &s.failure {
         None if s.success => line("flight", "done".to_owned()),
         None => line("flight", "not finished".to_owned()),
@@ -168,7 +189,10 @@ fn describe(s: &Summary, session: &Session, end: &End) -> String {
         ("flight step", &s.flight_step),
         ("flight executor", &s.flight),
         ("radio executor", &s.radio),
-    ] {
+    ]
+    .into_iter()
+    .filter(|_| s.identity.is_none())
+    {
         line(
             name,
             format!(
