@@ -2,6 +2,7 @@
 
 use std::cell::RefCell;
 use std::fs::OpenOptions;
+use std::io::{BufWriter, Write as _};
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 use std::time::{Duration, Instant};
@@ -19,7 +20,7 @@ use crate::fault::{Fault, Faults, Kind};
 use crate::ground::Ground;
 use crate::image::Image;
 use crate::machine::Machine;
-use crate::scene::{Scene, SharedScene};
+use crate::scene::{Scene, SharedScene, TruthSample};
 use crate::trace::{Texts, Trace};
 
 /// How often the firmware's output is collected.
@@ -78,6 +79,7 @@ pub struct Session {
     /// Output that could not be decoded.
     pub damaged_lines: u64,
     started: Instant,
+    truth: Option<BufWriter<std::fs::File>>,
     /// ProcessorTime at the beginning of the flight and at its end so far.
     airborne: Option<(ProcessorTime, ProcessorTime)>,
 }
@@ -141,12 +143,25 @@ impl Session {
             lines: Vec::new(),
             damaged_lines: 0,
             started: Instant::now(),
+            truth: None,
             airborne: None,
         };
         if let (None, Some(path)) = (&kept, &session.flash) {
             save_flash(&mut session.machine, path)?;
         }
         Ok(session)
+    }
+
+    /// Writes the simulator's truth into a file while the session runs, a line every 10 ms.
+    ///
+    /// # Errors
+    /// If the file cannot be made.
+    pub fn write_truth_to(&mut self, path: &Path) -> Result<()> {
+        let file = std::fs::File::create(path).with_context(|| format!("cannot write {}", path.display()))?;
+        let mut file = BufWriter::new(file);
+        writeln!(file, "time_us,x_m,y_m,z_m,roll_rad,pitch_rad,yaw_rad")?;
+        self.truth = Some(file);
+        Ok(())
     }
 
     /// The scene.
@@ -201,6 +216,12 @@ impl Session {
                 if let Err(error) = save_flash(&mut self.machine, path) {
                     break End::Stopped(format!("{error:#}"));
                 }
+            }
+            if let Some(file) = &mut self.truth
+                && let Some(sample) = self.scene.borrow().samples.last()
+                && let Err(error) = tell(file, sample)
+            {
+                break End::Stopped(format!("{error:#}"));
             }
             match stop {
                 Some(Stop::PowerOff) => break End::PowerOff,
@@ -262,6 +283,13 @@ impl Session {
         list.sort_by_key(|(_, _, cycles)| std::cmp::Reverse(*cycles));
         list
     }
+}
+
+/// A line of the truth.
+fn tell(file: &mut impl std::io::Write, sample: &TruthSample) -> Result<()> {
+    let (p, rpy) = (sample.truth.position, sample.truth.attitude.to_euler());
+    writeln!(file, "{},{},{},{},{},{},{}", sample.time_us, p.x, p.y, p.z, rpy.x, rpy.y, rpy.z)?;
+    file.flush().context("cannot write the truth")
 }
 
 fn read_flash(path: &Path) -> Result<Vec<u8>> {

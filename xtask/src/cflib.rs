@@ -52,11 +52,11 @@ impl Cmd {
 }
 
 /// Starts a virtual drone; gives its address.
-pub(crate) fn serve(elf: &Path, folder: &Path) -> Result<(Server, String)> {
+pub(crate) fn serve(elf: &Path, folder: &Path, more: &[&str]) -> Result<(Server, String)> {
     let mut serve = sh::command(sh::target().join("debug/virtual-crazyflie"));
     // Any free port; ends by itself after ten minutes of flight, whatever happens to us.
     serve.args(["serve", "--quiet", "--udp", "127.0.0.1:0", "--seconds", "600", "--elf"]).arg(elf);
-    serve.arg("--out").arg(folder);
+    serve.arg("--out").arg(folder).args(more);
     println!("$ {}", sh::shown(&serve));
     let child = serve.stdout(Stdio::piped()).spawn().context("cannot start the virtual Crazyflie")?;
     let mut server = Server(child);
@@ -68,7 +68,7 @@ pub(crate) fn serve(elf: &Path, folder: &Path) -> Result<(Server, String)> {
 }
 
 fn fly(root: &Path, python: &Path, elf: &Path, folder: &Path) -> Result<()> {
-    let (_server, uri) = serve(elf, folder)?;
+    let (_server, uri) = serve(elf, folder, &[])?;
     let mut client = sh::command(python);
     client.arg(root.join("emulator/tests/cflib_flight.py")).arg(uri).arg(folder.join("cache"));
     sh::run(&mut client)
@@ -80,7 +80,7 @@ fn flash(root: &Path, python: &Path, elf: &Path, folder: &Path) -> Result<()> {
     let table = folder.join("table.bin");
     let mut pack = sh::command(sh::target().join("debug/steady"));
     sh::run(pack.args(["gains", "pack", "nominal", "--sequence", SEQUENCE, "-o"]).arg(&table))?;
-    let (_server, uri) = serve(elf, folder)?;
+    let (_server, uri) = serve(elf, folder, &[])?;
     let mut client = sh::command(python);
     client.arg(root.join("emulator/tests/cflib_bootloader.py")).arg(uri).arg(table).arg(SEQUENCE);
     client.arg(folder.join("cache")).arg(elf.with_extension("zip"));

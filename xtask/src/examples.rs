@@ -38,7 +38,7 @@ impl Cmd {
 }
 
 fn ask_a_drone(elf: &Path, folder: &Path) -> Result<()> {
-    let (_server, uri) = serve(elf, folder)?;
+    let (_server, uri) = serve(elf, folder, &[])?;
     run("read_param", &[&uri, "ctrlMel.kp_xy"], "ctrlMel.kp_xy = 0.4")
 }
 

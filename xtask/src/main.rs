@@ -14,6 +14,7 @@ mod firmware;
 mod fuzz;
 mod libtorch;
 mod nextest;
+mod official;
 mod setup;
 mod sh;
 mod size;
@@ -45,6 +46,7 @@ enum Verb {
     Size(size::Cmd),
     Cflib(cflib::Cmd),
     Examples(examples::Cmd),
+    Official(official::Cmd),
     Fuzz(fuzz::Cmd),
     TestSlurm(test_slurm::Cmd),
 }
@@ -59,6 +61,7 @@ fn main() -> ExitCode {
         Verb::Size(cmd) => cmd.run(),
         Verb::Cflib(cmd) => cmd.run(),
         Verb::Examples(cmd) => cmd.run(),
+        Verb::Official(cmd) => cmd.run(),
         Verb::Fuzz(cmd) => cmd.run(),
         Verb::TestSlurm(cmd) => cmd.run(),
     };

@@ -42,6 +42,9 @@ pub(crate) struct Cmd {
     /// Folder for the card's image.
     #[arg(long, default_value = "flight")]
     out: PathBuf,
+    /// Write where the drone truly is into a CSV file, a line every 10 ms of virtual time.
+    #[arg(long, value_name = "FILE")]
+    truth: Option<PathBuf>,
     /// Do not print what the firmware says.
     #[arg(long, short)]
     quiet: bool,
@@ -56,6 +59,9 @@ impl Cmd {
         let ground = Udp::listen(&self.udp, &self.options.world.radio, self.options.seed, trouble)?;
         let address = ground.address()?;
         let mut session = Session::new(self.options.setup(&self.out, false)?, Box::new(ground))?;
+        if let Some(path) = &self.truth {
+            session.write_truth_to(path)?;
+        }
         if self.cold {
             let (board, memory) = session.machine.parts();
             board.nrf.cold_boot(memory.flash, board.now);
