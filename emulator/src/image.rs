@@ -120,8 +120,7 @@ impl Image {
     /// True for an image of the Steady firmware.
     #[must_use]
     pub fn is_ours(&self) -> bool {
-        let name = steady_common::gain_table::PROVEN_KEY.as_bytes();
-        self.segments.iter().any(|(_, bytes)| bytes.windows(name.len()).any(|window| window == name))
+        self.segments.iter().any(|(_, bytes)| is_ours(bytes))
     }
 
     /// Initial stack pointer and entry point.
@@ -171,6 +170,13 @@ impl Image {
             None => format!("{address:#010x}"),
         }
     }
+}
+
+/// True when an image of the Steady firmware is in these bytes.
+#[must_use]
+pub fn is_ours(bytes: &[u8]) -> bool {
+    let name = steady_common::gain_table::PROVEN_KEY.as_bytes();
+    bytes.windows(name.len()).any(|window| window == name)
 }
 
 #[cfg(test)]

@@ -151,6 +151,7 @@ impl Machine {
     fn start(&mut self) {
         let (board, memory) = self.cpu.parts();
         board.now += BOOT_TICKS;
+        board.choose_strictness(memory.flash);
         let vectors = (memory.word(map::FIRMWARE), memory.word(map::FIRMWARE + 4));
         let (Some(sp), Some(entry)) = vectors else { return };
         if sp == u32::MAX {

@@ -108,12 +108,15 @@ impl Session {
         let world = PlantParams::new(&setup.world).context("the world cannot be simulated")?;
         let scene = Scene::new(Plant::new(&world, setup.seed), ground, faults);
         let scene = Rc::new(RefCell::new(scene));
-        let board = Board::new(
+        let mut board = Board::new(
             Card::new(file),
             Eeprom::with(&setup.eeprom),
             Nrf::new(has_deck),
             Box::new(SharedScene(Rc::clone(&scene))),
         );
+        if let Some(is_strict) = setup.strict {
+            board.set_strict(is_strict);
+        }
         let texts = Texts::of(&setup.image)?;
         let kept = setup.flash.as_deref().filter(|path| path.exists()).map(read_flash).transpose()?;
         let mut machine = match &kept {
@@ -121,7 +124,6 @@ impl Session {
             None => Machine::new(board, &setup.image)?,
         };
         let (board, memory) = machine.parts();
-        board.set_strict(setup.strict.unwrap_or(setup.image.is_ours()));
         if kept.is_none() {
             for (address, bytes) in &setup.pages {
                 flash::program(memory.flash, (address - map::FLASH) as usize, bytes);

@@ -26,7 +26,8 @@ fn image(handlers: &[(usize, u32)], code: &[u16]) -> Image {
 }
 
 fn machine(handlers: &[(usize, u32)], code: &[u16]) -> Machine {
-    let board = Board::new(Card::new(None), Eeprom::default(), Nrf::new(false), Box::new(Nothing));
+    let mut board = Board::new(Card::new(None), Eeprom::default(), Nrf::new(false), Box::new(Nothing));
+    board.set_strict(true);
     Machine::new(board, &image(handlers, code)).unwrap()
 }
 

@@ -30,6 +30,7 @@ use crate::cortex::map;
 use crate::cortex::nvic::Nvic;
 use crate::cortex::system::System;
 use crate::cortex::unicorn::Memory;
+use crate::image::is_ours;
 use crate::outside::Outside;
 use card::Card;
 use eeprom::Eeprom;
@@ -139,6 +140,8 @@ pub struct Board {
     pub flash_changed: bool,
     /// Also stops at what a chip puts up with, but no firmware should do.
     is_strict: bool,
+    /// Whether it does so for every image; `None` for our own alone.
+    strict: Option<bool>,
     power_control: u32,
     backup: [u32; 40],
     debug_freeze: [u32; 4],
@@ -191,6 +194,7 @@ impl Board {
             stubs: BTreeMap::new(),
             flash_changed: false,
             is_strict: true,
+            strict: None,
             power_control: 0xC000,
             backup: [0; 40],
             debug_freeze: [0; 4],
@@ -247,11 +251,17 @@ impl Board {
         self.nrf.stm_was_reset();
     }
 
-    /// Whether the run also stops at what a chip puts up with, but no firmware should do: a store into locked
-    /// flash, a DMA stream started with old flags or changed while it is on.
+    /// Whether the run also stops at what a chip puts up with, but no firmware should do.
     pub fn set_strict(&mut self, is_strict: bool) {
-        self.is_strict = is_strict;
+        (self.strict, self.is_strict) = (Some(is_strict), is_strict);
         self.dma.is_lenient = !is_strict;
+    }
+
+    /// The image in flash starts. Our own must not do what a chip only puts up with: store into locked flash,
+    /// start a DMA stream with old flags, change one that is on.
+    pub(crate) fn choose_strictness(&mut self, flash: &[u8]) {
+        self.is_strict = self.strict.unwrap_or_else(|| is_ours(flash));
+        self.dma.is_lenient = !self.is_strict;
     }
 
     /// Counts the work of the functions that begin at these addresses.
