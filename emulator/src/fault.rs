@@ -29,6 +29,10 @@ pub enum Kind {
     ImuStuck,
     /// The sensors do not answer any more.
     ImuDead,
+    /// The sensors acknowledge a transfer only at its third attempt.
+    ImuShy,
+    /// Every transfer of the sensor bus sees a start or stop that nobody sent.
+    ImuNoisy,
     /// The sensors answer again.
     ImuBack,
     /// Motion capture loses the drone.
@@ -79,7 +83,7 @@ pub struct Fault {
 }
 
 /// The words and what they mean, for help and messages.
-pub const HELP: &str = "card-pulled card-back card-slow=MS card-read-only imu-stuck imu-dead imu-back \
+pub const HELP: &str = "card-pulled card-back card-slow=MS card-read-only imu-stuck imu-dead imu-shy imu-noisy imu-back \
      mocap-lost mocap-back radio-silent radio-back flow-blocked=MS motor-dies=1..4 motors-weak=PART \
      battery-sag=V brown-out reset power-cut stall=MS bit-flip=ADDRESS.BIT button \
      cold-boot cut-at-packet=N cut-at-word=N cut-in-erase=PART";
@@ -107,6 +111,8 @@ impl FromStr for Fault {
             "card-read-only" => Kind::CardReadOnly,
             "imu-stuck" => Kind::ImuStuck,
             "imu-dead" => Kind::ImuDead,
+            "imu-shy" => Kind::ImuShy,
+            "imu-noisy" => Kind::ImuNoisy,
             "imu-back" => Kind::ImuBack,
             "mocap-lost" => Kind::MocapLost,
             "mocap-back" => Kind::MocapBack,
@@ -194,6 +200,8 @@ fn apply(kind: Kind, scene: &mut Scene, board: &mut Board, memory: &mut Memory<'
         }
         Kind::CardSlow(ms) => board.card.timing.write_us = 1000 * ms,
         Kind::CardReadOnly => board.card.is_write_protected = true,
+        Kind::ImuShy => board.sensors.is_shy = true,
+        Kind::ImuNoisy => board.i2c3.is_noisy = true,
         Kind::ImuDead => board.sensors.is_dead = true,
         Kind::MocapLost => scene.is_mocap_lost = true,
         Kind::MocapBack => scene.is_mocap_lost = false,

@@ -289,7 +289,8 @@ fn strike(kind: Kind, machine: &mut Machine) {
         Kind::ImuStuck => machine.board().hang_sensor_bus(true),
         Kind::ImuBack => {
             machine.board().hang_sensor_bus(false);
-            machine.board().sensors.is_dead = false;
+            let board = machine.board();
+            (board.sensors.is_dead, board.sensors.is_shy, board.i2c3.is_noisy) = (false, false, false);
         }
         // All others strike on a millisecond.
         _ => {}

@@ -123,7 +123,8 @@ pub struct Board {
     flash: FlashInterface,
     timers: [Timer; 6],
     usart: Usart,
-    i2c1: I2c,
+    /// The EEPROM's bus.
+    pub i2c1: I2c,
     /// The sensors' bus.
     pub i2c3: I2c,
     spi: Spi,

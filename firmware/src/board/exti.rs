@@ -17,7 +17,8 @@ static READY: Signal<CriticalSectionRawMutex, u32> = Signal::new();
 pub(crate) fn init() {
     reg::rcc().apb2enr().modify(|_, w| w.syscfgen().set_bit());
     DATA_READY.input(Pull::None);
-    FLOW_CONTROL.input(Pull::None);
+    // Without a radio processor the line floats: then nothing is sent.
+    FLOW_CONTROL.input(Pull::Up);
     let (syscfg, exti) = (reg::syscfg(), reg::exti());
     // SAFETY: line 4 from port A (0), line 14 from port C (2); the other lines are not used.
     unsafe {

@@ -25,6 +25,17 @@ pub(crate) enum Pull {
     Up = 0b01,
 }
 
+/// How steep the edges are.
+#[derive(Clone, Copy)]
+pub(crate) enum Speed {
+    /// 25 MHz: enough for every line without a fast clock.
+    Medium = 0b01,
+    /// 50 MHz.
+    Fast = 0b10,
+    /// 100 MHz.
+    Fastest = 0b11,
+}
+
 /// What drives a high level.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Drive {
@@ -92,6 +103,13 @@ impl Pin {
         self.configure(0b10, drive, pull);
     }
 
+    /// Sets how steep the edges are, after the mode.
+    pub(crate) fn speed(self, speed: Speed) {
+        let shift = u32::from(self.1) * 2;
+        // SAFETY: only this pin's two bits change.
+        self.0.block().ospeedr().modify(|r, w| unsafe { w.bits((r.bits() & !(0b11 << shift)) | ((speed as u32) << shift)) });
+    }
+
     fn configure(self, mode: u32, drive: Drive, pull: Pull) {
         let block = self.0.block();
         let shift = u32::from(self.1) * 2;
@@ -103,9 +121,8 @@ impl Pin {
                 w.bits(if drive == Drive::OpenDrain { r.bits() | bit } else { r.bits() & !bit })
             });
             block.pupdr().modify(|r, w| w.bits(change(r.bits(), pull as u32)));
-            // 25 MHz edges: enough for every bus here.
-            block.ospeedr().modify(|r, w| w.bits(change(r.bits(), 0b01)));
             block.moder().modify(|r, w| w.bits(change(r.bits(), mode)));
         }
+        self.speed(Speed::Medium);
     }
 }

@@ -23,6 +23,9 @@ const WRITE_SIZE: usize = 34;
 /// Most bytes one job can read.
 const READ_SIZE: usize = 64;
 
+/// Times a transfer that was not acknowledged is done again.
+const RETRIES: u8 = 2;
+
 /// APB1, MHz.
 const APB1_MHZ: u8 = 42;
 /// 400 kHz with a low phase twice the high phase: 42 MHz / (3 · 35).
@@ -177,6 +180,8 @@ impl Hardware {
             i2c.cr2().write(|w| w.freq().bits(APB1_MHZ));
             i2c.ccr().write(|w| w.f_s().set_bit().ccr().bits(CLOCK_CONTROL));
         }
+        // SAFETY: the reference manual wants bit 14 at 1; there is no own address.
+        i2c.oar1().write(|w| unsafe { w.bits(1 << 14) });
         i2c.trise().write(|w| w.trise().set(RISE_TIME));
         i2c.cr1().write(|w| w.pe().set_bit());
     }
@@ -260,11 +265,20 @@ impl Shared {
         }
     }
 
-    /// Not acknowledged, arbitration lost, misplaced start or stop.
+    /// Not acknowledged, arbitration lost, a byte too late, misplaced start or stop.
     fn on_error(&self) {
         self.with_job(|job| {
             let i2c = self.hardware.block();
-            let refused = i2c.sr1().read().af().bit_is_set();
+            let status = i2c.sr1().read();
+            let refused = status.af().bit_is_set();
+            let lost = status.arlo().bit_is_set() || status.ovr().bit_is_set() || status.timeout().bit_is_set();
+            if status.berr().bit_is_set() && !refused && !lost {
+                // A start or stop out of place. Noise looks like that too, and the transfer goes on all the
+                // same; one that does not runs into its limit.
+                // SAFETY: a one leaves an error flag, a zero clears it; the other flags are read-only.
+                i2c.sr1().write(|w| unsafe { w.bits(u16::MAX) }.berr().clear_bit());
+                return;
+            }
             // SAFETY: writing a zero clears an error flag; the other flags are read-only.
             i2c.sr1().write(|w| unsafe { w.bits(0) });
             self.hardware.receive.stop();
@@ -298,8 +312,19 @@ impl Bus {
         Self { shared, limit }
     }
 
-    /// Writes some bytes, then reads some.
+    /// Writes some bytes, then reads some. A chip that does not acknowledge is asked again.
     async fn transfer(&mut self, address: u8, write: &[u8], read: &mut [u8]) -> Result<(), ErrorKind> {
+        let mut outcome = self.attempt(address, write, read).await;
+        for _ in 0..RETRIES {
+            if !matches!(outcome, Err(ErrorKind::NoAcknowledge(_))) {
+                break;
+            }
+            outcome = self.attempt(address, write, read).await;
+        }
+        outcome
+    }
+
+    async fn attempt(&mut self, address: u8, write: &[u8], read: &mut [u8]) -> Result<(), ErrorKind> {
         let outcome = match self.begin(address, write, read.len()) {
             Ok(()) => {
                 with_timeout(self.limit, self.shared.outcome.wait()).await.unwrap_or(Err(ErrorKind::Other))

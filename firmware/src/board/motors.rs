@@ -7,7 +7,7 @@
 //! | M3 back left | PA15 | TIM2 channel 1 |
 //! | M4 front left | PB9 | TIM4 channel 4 |
 
-use super::gpio::{Drive, Pin, Port, Pull};
+use super::gpio::{Drive, Pin, Port, Pull, Speed};
 use super::reg;
 
 /// The timers' period, counts: 84 MHz / 256.
@@ -46,6 +46,10 @@ pub(crate) fn init() {
         pin.alternate(1, Drive::PushPull, Pull::None);
     }
     M4.alternate(2, Drive::PushPull, Pull::None);
+    // A pulse is 12 ns times the duty long: slower edges would eat the shortest ones.
+    for pin in [M1, M2, M3, M4] {
+        pin.speed(Speed::Fastest);
+    }
 }
 
 /// Sets the power of the motors, 0 to 65535, in the order M1 to M4.

@@ -10,7 +10,7 @@ use embedded_hal::spi::{ErrorKind, ErrorType, SpiBus};
 use stm32f4xx_hal::pac::interrupt;
 
 use super::dma::{Controller, Stream, Transfer};
-use super::gpio::{Drive, Pin, Port, Pull};
+use super::gpio::{Drive, Pin, Port, Pull, Speed as Edges};
 use super::{reg, time};
 
 const SELECT: Pin = Pin(Port::C, 12);
@@ -53,6 +53,9 @@ pub(crate) fn init() -> Spi {
     // A missing card reads as ones, which no answer begins with.
     Pin(Port::A, 6).alternate(5, Drive::PushPull, Pull::Up);
     Pin(Port::A, 7).alternate(5, Drive::PushPull, Pull::None);
+    for number in 5..=7 {
+        Pin(Port::A, number).speed(Edges::Fast);
+    }
     let mut spi = Spi(());
     spi.set_speed(Speed::Start);
     spi

@@ -17,7 +17,7 @@ use steady_firmware::storage::{Feed, Item, Sampler};
 use steady_firmware::toc::View;
 
 use super::shared::{
-    CARD_READY, DEVICE, LOGGING, PLAN, SENSOR_FAILURE, SENSORS_OK, SETTINGS, TELEMETRY, battery_v,
+    CARD_READY, DEVICE, DOUBTS, LOGGING, PLAN, SENSOR_FAILURE, SENSORS_OK, SETTINGS, TELEMETRY, battery_v,
 };
 use crate::board::{exti, i2c, motors, time, watchdog};
 
@@ -46,6 +46,7 @@ pub(crate) struct Parts {
 pub(crate) async fn run(mut parts: Parts) {
     let mut sensors = match SensorChips::start(&mut parts.bus, &mut Delay).await {
         Ok(sensors) => {
+            DOUBTS.set(sensors.doubts());
             SENSORS_OK.store(true, Ordering::Relaxed);
             Some(sensors)
         }

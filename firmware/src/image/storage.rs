@@ -14,7 +14,7 @@ use steady_firmware::storage::{Drain, FatCard, Logger, State, Status};
 use steady_firmware::{leds, ring};
 
 use super::shared::{
-    CARD, CARD_READY, CLOSED, DECKS, DEVICE, LED_RING, LOGGING, MICRO_SD, PLAN, SENSOR_FAILURE, SETTINGS,
+    CARD, CARD_READY, CLOSED, DECKS, DEVICE, DOUBTS, LED_RING, LOGGING, MICRO_SD, PLAN, SENSOR_FAILURE, SETTINGS,
     SHUTDOWN, STORE_DONE, STORE_JOBS, TELEMETRY, say,
 };
 use crate::board::card::Card;
@@ -45,7 +45,7 @@ pub(crate) async fn run(
     let mut logger: Option<&'static mut CardLogger> = None;
     let (mut settings, mut seen) = (settings, 0);
     let (mut lights, mut lights_ms): (Option<Ring>, u32) = (None, 0);
-    let mut told = Told { failure: 0, card: State::NoCard };
+    let mut told = Told { failure: 0, doubts: 0, card: State::NoCard };
     loop {
         let now_ms = (time::now_us() / 1000) as u32;
         settings = SETTINGS.if_new(&mut seen).unwrap_or(settings);
@@ -121,6 +121,7 @@ fn tell(event: Event) {
 /// What was already reported to the client.
 struct Told {
     failure: u32,
+    doubts: u32,
     card: State,
 }
 
@@ -128,6 +129,9 @@ impl Told {
     fn failure(&mut self) {
         if let Some(failure) = SENSOR_FAILURE.if_new(&mut self.failure) {
             say(format_args!("{failure}"));
+        }
+        if let Some(doubts) = DOUBTS.if_new(&mut self.doubts) {
+            doubts.lines().for_each(|line| say(format_args!("{line}")));
         }
     }
 

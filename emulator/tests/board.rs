@@ -1,0 +1,169 @@
+//! The real firmware image on parts that behave like the real ones: pins, sensors that need more than one
+//! attempt, a debugger that asks for too much, lines that must be answered in time.
+#![allow(clippy::unwrap_used, clippy::expect_used)]
+
+use std::path::PathBuf;
+
+use steady_sim::{Task, World};
+use virtual_crazyflie::board::{Board, TICKS_PER_MS};
+use virtual_crazyflie::ground::Dongle;
+use virtual_crazyflie::mission::Mission;
+use virtual_crazyflie::session::{End, Session, Setup};
+use virtual_crazyflie::summary::Summary;
+use virtual_crazyflie::{Image, sdimage};
+
+/// A drone that is about to hover for a second, without a card; `None` without an image.
+#[track_caller]
+fn drone(faults: &[&str]) -> Option<Session> {
+    drone_with(faults, None)
+}
+
+#[track_caller]
+fn drone_with(faults: &[&str], card: Option<PathBuf>) -> Option<Session> {
+    let image = steady_test_support::image().map(|path| Image::load(&path).unwrap())?;
+    let world = World::named("nominal").unwrap();
+    let mission = Mission::new(Task::Hover, Dongle::new(&world.radio, 1)).holding(1.0);
+    let setup = Setup {
+        image,
+        world,
+        seed: 1,
+        pages: Vec::new(),
+        flash: None,
+        card,
+        eeprom: Vec::new(),
+        faults: faults.iter().map(|f| f.parse().unwrap()).collect(),
+        profile: false,
+    };
+    Some(Session::new(setup, Box::new(mission)).unwrap())
+}
+
+/// Flies to the end and looks whether it went well.
+#[track_caller]
+fn assert_flies(session: &mut Session) -> Summary {
+    let end = session.run(20.0, None, |_| ());
+    assert_flew(session, &end)
+}
+
+#[track_caller]
+fn assert_flew(session: &Session, end: &End) -> Summary {
+    let summary = Summary::of(session, end, None);
+    assert!(summary.success, "{:?}\n{}", summary.failure, summary.console);
+    assert!(summary.is_landed && summary.highest_m > 0.9, "{summary:?}");
+    assert!(summary.resets.is_empty() && summary.faults.is_empty(), "{:?}", summary.resets);
+    summary
+}
+
+/// Lets it run until a time.
+#[track_caller]
+fn run_until(session: &mut Session, seconds: f64) {
+    assert_eq!(session.machine.run_until((seconds * 168e6) as u64), None);
+}
+
+/// Two bits of a pin's register.
+fn field(board: &Board, port: usize, register: u32, pin: u32) -> u32 {
+    board.gpio.read(port, register).unwrap() >> (2 * pin) & 3
+}
+
+#[test]
+fn pins_are_as_fast_and_pulled_as_the_official_firmware_has_them() {
+    const SPEED: u32 = 0x08;
+    const PULL: u32 = 0x0C;
+    let folder = tempfile::tempdir().unwrap();
+    let card = folder.path().join("card.img");
+    sdimage::create(&card, &[]).unwrap();
+    let Some(mut session) = drone_with(&[], Some(card)) else { return };
+    run_until(&mut session, 1.5);
+    let now = session.machine.look().now;
+    let board = session.machine.board();
+    for (name, port, pin) in [("M1", 0, 1), ("M2", 1, 11), ("M3", 0, 15), ("M4", 1, 9)] {
+        assert_eq!(field(board, port, SPEED, pin), 0b11, "{name}: 100 MHz");
+    }
+    for (name, pin) in [("SCK", 5), ("MISO", 6), ("MOSI", 7)] {
+        assert_eq!(field(board, 0, SPEED, pin), 0b10, "{name}: 50 MHz");
+    }
+    assert_eq!(field(board, 0, PULL, 4), 0b01, "flow control is pulled up");
+    for (name, bus) in [("I2C1", &mut board.i2c1), ("I2C3", &mut board.i2c3)] {
+        assert_eq!(bus.read(0x08, now).unwrap() & 1 << 14, 1 << 14, "{name}: bit 14 of OAR1");
+    }
+}
+
+#[test]
+fn a_barometer_that_comes_up_at_the_fourth_attempt_is_used() {
+    let Some(mut session) = drone(&[]) else { return };
+    session.machine.board().sensors.barometer_resets = 4;
+    let summary = assert_flies(&mut session);
+    assert!(!summary.console.contains("barometer"), "{}", summary.console);
+}
+
+#[test]
+fn sensors_that_do_not_acknowledge_twice_are_flown_with() {
+    let Some(mut session) = drone(&["0.1:imu-shy"]) else { return };
+    assert_flies(&mut session);
+}
+
+#[test]
+fn bus_errors_on_the_sensor_bus_are_cleared_and_flown_over() {
+    let Some(mut session) = drone(&["0.1:imu-noisy"]) else { return };
+    assert_flies(&mut session);
+}
+
+#[test]
+fn doubtful_self_tests_are_told_and_flown_with() {
+    let Some(mut session) = drone(&[]) else { return };
+    let sensors = &mut session.machine.board().sensors;
+    // Ready, not failed, the rates not called plausible; masses that hardly move.
+    sensors.gyro_self_test = 0b0_0010;
+    sensors.push_g = sensors.push_g * 0.2;
+    let summary = assert_flies(&mut session);
+    for line in ["gyroscope: doubtful rate", "accelerometer: moves too little"] {
+        assert!(summary.console.contains(line), "{}", summary.console);
+    }
+}
+
+#[test]
+fn a_gyroscope_that_fails_its_self_test_is_not_flown_with() {
+    let Some(mut session) = drone(&[]) else { return };
+    session.machine.board().sensors.gyro_self_test = 0b1_0110;
+    session.run(4.0, None, |_| ());
+    let mission_says = session.scene().ground.mission().unwrap().console.clone();
+    assert!(mission_says.contains("gyroscope fails its self-test"), "{mission_says}");
+    assert!(session.scene().samples.iter().all(|s| s.motors == [0; 4]));
+}
+
+/// Offset of the first up channel in RTT's control block, and of its fields there.
+const UP: u32 = 24;
+const WRITE: u32 = 12;
+const READ: u32 = 16;
+const FLAGS: u32 = 20;
+
+#[test]
+fn a_full_trace_buffer_in_blocking_mode_does_not_stall_the_flight() {
+    let Some(mut session) = drone(&[]) else { return };
+    let channel = session.image().rtt.unwrap() + UP;
+    run_until(&mut session, 0.05);
+    // A debugger that asks for blocking mode and then does not read any more: no room is left.
+    let (_, mut memory) = session.machine.parts();
+    let write = memory.word(channel + WRITE).unwrap();
+    let size = memory.word(channel + 8).unwrap();
+    assert!(memory.set_word(channel + READ, (write + 1) % size));
+    assert!(memory.set_word(channel + FLAGS, 2));
+    // Not through `Session::run`, which reads the buffer.
+    let mut end = End::Over;
+    for ms in (0..20_000).step_by(10) {
+        if session.scene().ground.mission().unwrap().is_over() {
+            break;
+        }
+        let stop = session.machine.run_until((50 + ms) * TICKS_PER_MS);
+        if let Some(stop) = stop {
+            end = match stop {
+                virtual_crazyflie::board::Stop::PowerOff => End::PowerOff,
+                stop => End::Stopped(session.machine.explain(&stop, session.image())),
+            };
+            break;
+        }
+    }
+    let summary = assert_flew(&session, &end);
+    assert!(summary.console.contains("Steady"), "the console still works: {}", summary.console);
+    let (_, memory) = session.machine.parts();
+    assert_eq!(memory.word(channel + WRITE), Some(write), "not a line was written over the reader");
+}
