@@ -55,6 +55,8 @@ pub struct Machine {
     cpu: Cpu<Board>,
     sleep: Sleep,
     is_halted: bool,
+    /// A debugger holds the core.
+    is_debugged: bool,
     stalled_until: u64,
     running: Vec<Running>,
     /// Time by exception number.
@@ -91,6 +93,7 @@ impl Machine {
             cpu: Cpu::new(board)?,
             sleep: Sleep::Awake,
             is_halted: false,
+            is_debugged: false,
             stalled_until: 0,
             running: Vec::new(),
             handlers: vec![HandlerStats::default(); crate::cortex::nvic::EXCEPTIONS],
@@ -176,8 +179,16 @@ impl Machine {
         self.resets.push((now, cause));
         self.running.clear();
         self.sleep = Sleep::Awake;
-        (self.is_halted, self.stalled_until) = (false, 0);
+        (self.is_halted, self.is_debugged, self.stalled_until) = (false, false, 0);
         self.start();
+    }
+
+    /// A debugger holds the core, or lets it go on. A reset lets it go too.
+    pub fn debug_halt(&mut self, halted: bool) {
+        self.is_debugged = halted;
+        let board = self.board();
+        board.settle(None);
+        board.debug_halt(halted);
     }
 
     /// Power goes away and comes back after some time.
@@ -215,7 +226,7 @@ impl Machine {
             if self.look().now >= time {
                 return None;
             }
-            if self.is_halted || self.look().now < self.stalled_until {
+            if self.is_halted || self.is_debugged || self.look().now < self.stalled_until {
                 self.pass_time();
                 continue;
             }

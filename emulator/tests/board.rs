@@ -6,6 +6,7 @@ use std::path::PathBuf;
 
 use steady_sim::{Task, World};
 use virtual_crazyflie::board::{Board, TICKS_PER_MS};
+use virtual_crazyflie::chip::rcc::ResetCause;
 use virtual_crazyflie::ground::Dongle;
 use virtual_crazyflie::mission::Mission;
 use virtual_crazyflie::session::{End, Session, Setup};
@@ -166,4 +167,29 @@ fn a_full_trace_buffer_in_blocking_mode_does_not_stall_the_flight() {
     assert!(summary.console.contains("Steady"), "the console still works: {}", summary.console);
     let (_, memory) = session.machine.parts();
     assert_eq!(memory.word(channel + WRITE), Some(write), "not a line was written over the reader");
+}
+
+#[test]
+fn a_debugger_that_halts_it_in_the_air_stops_the_motors() {
+    // At different places of the PWM's period of 3 µs.
+    for halt_us in [5_000_000, 5_100_001, 5_200_002] {
+        let fault = format!("{:.6}:debug-halt", f64::from(halt_us) * 1e-6);
+        let Some(mut session) = drone(&[&fault]) else { return };
+        session.run(6.0, None, |_| ());
+        let (reset, cause) = *session.machine.resets.first().expect("the watchdog bites");
+        assert_eq!(cause, ResetCause::Watchdog);
+        let halt = u64::from(halt_us as u32) * (TICKS_PER_MS / 1000);
+        assert!((halt..halt + 200 * TICKS_PER_MS).contains(&reset), "{reset}, halted at {halt}");
+        let scene = session.scene();
+        let motors = |ms: u64| scene.samples[ms as usize].motors;
+        assert_ne!(motors(halt / TICKS_PER_MS - 1), [0; 4], "it flew");
+        assert!((reset / TICKS_PER_MS + 2..5990).all(|ms| motors(ms) == [0; 4]), "the motors stand still");
+    }
+}
+
+#[test]
+fn a_debugger_may_halt_it_on_the_ground_for_as_long_as_it_likes() {
+    let Some(mut session) = drone(&["0.8:debug-halt", "2.8:debug-go"]) else { return };
+    session.run(4.0, None, |_| ());
+    assert_eq!(session.machine.resets, []);
 }

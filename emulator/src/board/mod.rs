@@ -253,6 +253,18 @@ impl Board {
         self.set_due(Slot::I2c3, self.i2c3.due());
     }
 
+    /// A debugger holds the core, or lets it go. The peripherals go on, except those that the firmware wants
+    /// to stand still as well.
+    pub fn debug_halt(&mut self, halted: bool) {
+        let (now, freeze) = (self.now, self.debug_freeze[1]);
+        for index in 0..self.timers.len() {
+            self.timers[index].freeze(halted && freeze >> index & 1 != 0, now);
+            self.after_timer(index);
+        }
+        self.watchdog.freeze(halted && freeze >> 12 & 1 != 0, now);
+        self.set_due(Slot::Watchdog, self.watchdog.due());
+    }
+
     /// Power of the motors, of 65536, as their pins are driven.
     #[must_use]
     pub fn motors(&self) -> [u16; 4] {

@@ -8,7 +8,7 @@
 //! | M4 front left | PB9 | TIM4 channel 4 |
 
 use super::gpio::{Drive, Pin, Port, Pull, Speed};
-use super::reg;
+use super::{reg, watchdog};
 
 /// The timers' period, counts: 84 MHz / 256.
 const PERIOD: u32 = 255;
@@ -54,6 +54,7 @@ pub(crate) fn init() {
 
 /// Sets the power of the motors, 0 to 65535, in the order M1 to M4.
 pub(crate) fn set(power: [u16; 4]) {
+    watchdog::bite_in_halt(power != [0; 4]);
     let [m1, m2, m3, m4] = power.map(|power| power >> 8);
     let tim2 = reg::tim2();
     tim2.ccr2().write(|w| w.ccr().set(u32::from(m1)));
