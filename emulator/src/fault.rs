@@ -183,7 +183,12 @@ impl Faults {
         let is_exact = |f: &Fault| {
             matches!(
                 f.kind,
-                Kind::PowerCut | Kind::ImuStuck | Kind::ImuBack | Kind::DebugHalt | Kind::DebugGo
+                Kind::PowerCut
+                    | Kind::ImuStuck
+                    | Kind::ImuBack
+                    | Kind::FlowBlocked(_)
+                    | Kind::DebugHalt
+                    | Kind::DebugGo
             )
         };
         let mut exact: Vec<Fault> = self.left.iter().copied().filter(is_exact).collect();
@@ -218,7 +223,6 @@ fn apply(kind: Kind, scene: &mut Scene, board: &mut Board, memory: &mut Memory<'
         Kind::MocapBack => scene.is_mocap_lost = false,
         Kind::RadioSilent => board.nrf.is_deaf = true,
         Kind::RadioBack => board.nrf.is_deaf = false,
-        Kind::FlowBlocked(ms) => board.nrf.blocked_until = board.now + ms * TICKS_PER_MS,
         Kind::MotorDies(motor) => {
             if let Some(health) = scene.plant.motor_health.get_mut(motor - 1) {
                 *health = 0.0;
@@ -229,7 +233,12 @@ fn apply(kind: Kind, scene: &mut Scene, board: &mut Board, memory: &mut Memory<'
         Kind::BrownOut => board.stop = Some(Stop::Reset(ResetCause::BrownOut)),
         Kind::Reset => board.stop = Some(Stop::Reset(ResetCause::Pin)),
         // The session does these, between two instructions.
-        Kind::PowerCut | Kind::ImuStuck | Kind::ImuBack | Kind::DebugHalt | Kind::DebugGo => {}
+        Kind::PowerCut
+        | Kind::ImuStuck
+        | Kind::ImuBack
+        | Kind::FlowBlocked(_)
+        | Kind::DebugHalt
+        | Kind::DebugGo => {}
         Kind::Stall(ms) => board.stop = Some(Stop::Stall(board.now + ms * TICKS_PER_MS)),
         Kind::BitFlip(address, bit) => flip(address, bit, memory),
         Kind::Button => board.nrf.press_button(board.now),

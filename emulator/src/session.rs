@@ -286,6 +286,7 @@ fn save_flash(machine: &mut Machine, path: &Path) -> Result<()> {
 fn strike(kind: Kind, machine: &mut Machine) {
     match kind {
         Kind::PowerCut => machine.power_cycle(),
+        Kind::FlowBlocked(ms) => machine.board().block_flow(ms * TICKS_PER_MS),
         Kind::DebugHalt => machine.debug_halt(true),
         Kind::DebugGo => machine.debug_halt(false),
         Kind::ImuStuck => machine.board().hang_sensor_bus(true),

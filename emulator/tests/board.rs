@@ -193,3 +193,31 @@ fn a_debugger_may_halt_it_on_the_ground_for_as_long_as_it_likes() {
     session.run(4.0, None, |_| ());
     assert_eq!(session.machine.resets, []);
 }
+
+/// Bytes that the radio processor's receiver still takes after it has said stop.
+const RADIO_FIFO: u64 = 6;
+
+#[test]
+fn flow_control_acts_within_twenty_microseconds_in_every_state() {
+    let folder = tempfile::tempdir().unwrap();
+    let card = folder.path().join("card.img");
+    sdimage::create(&card, &[]).unwrap();
+    // Flight with a log, long lines on the trace output and the console, sensors that do not answer, resets.
+    let trouble = ["4.5:imu-shy", "5:imu-stuck", "5.002:imu-back", "5.5:reset"].map(str::to_owned);
+    // The line rises in the middle of frames as well: every 3.01 ms, for 1 ms.
+    let stops = (0..900).map(|i| format!("{:.6}:flow-blocked=1", 0.02 + 0.00301 * f64::from(i)));
+    for faults in [trouble.to_vec(), stops.collect()] {
+        let faults: Vec<&str> = faults.iter().map(String::as_str).collect();
+        let Some(mut session) = drone_with(&faults, Some(card.clone())) else { return };
+        session.run(7.0, None, |_| ());
+        let board = session.machine.look();
+        let (longest_us, place) = (board.locks.longest / 168, session.image().place(board.locks.longest_at));
+        eprintln!("interrupts were off for {longest_us} µs at most, at {place}");
+        assert!((1..20).contains(&longest_us), "{longest_us} µs at {place}");
+        let bytes = board.bytes_against_flow;
+        eprintln!("{bytes} bytes left against flow control");
+        // One in the shift register, one behind it, and what leaves until the interrupt acts.
+        assert!(bytes <= RADIO_FIFO, "{bytes} bytes after the radio processor said stop");
+        assert!(bytes > 0 || faults.len() < 10, "no frame was stopped in its middle");
+    }
+}

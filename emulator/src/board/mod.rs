@@ -33,7 +33,7 @@ use crate::cortex::unicorn::Memory;
 use crate::outside::Outside;
 use card::Card;
 use eeprom::Eeprom;
-use meter::Meters;
+use meter::{Locks, Meters};
 use nrf::{Ack, Nrf};
 use ring::LedRing;
 use schedule::{SLOTS, Slot};
@@ -106,6 +106,11 @@ pub struct Board {
     pub profile: Option<Vec<(u64, u64)>>,
     /// What the core has done.
     pub effort: ProcessorTime,
+    /// How long interrupts were off.
+    pub locks: Locks,
+    /// Most bytes in a row that left for the radio processor while its flow control said stop.
+    pub bytes_against_flow: u64,
+    against_flow: u64,
     /// What single functions have done.
     pub meters: Meters,
     /// The event register that WFE waits for.
@@ -165,6 +170,9 @@ impl Board {
             block_address: 0,
             profile: None,
             effort: ProcessorTime::default(),
+            locks: Locks::default(),
+            bytes_against_flow: 0,
+            against_flow: 0,
             meters: Meters::default(),
             event: false,
             stop: None,
@@ -206,6 +214,7 @@ impl Board {
     /// Resets the chip; sensors, card and radio go on unless power was lost.
     pub fn reset(&mut self, cause: ResetCause) {
         self.nvic.reset();
+        self.locks.reset();
         self.system = System::default();
         self.rcc = Rcc::after_bootloader(cause);
         self.gpio.reset();
@@ -251,6 +260,12 @@ impl Board {
         self.i2c3.is_stuck = hangs;
         self.gpio.drive(SENSOR_SDA, !hangs);
         self.set_due(Slot::I2c3, self.i2c3.due());
+    }
+
+    /// The radio processor takes no bytes for so many ticks.
+    pub fn block_flow(&mut self, ticks: u64) {
+        self.nrf.blocked_until = self.now + ticks;
+        self.apply_nrf();
     }
 
     /// A debugger holds the core, or lets it go. The peripherals go on, except those that the firmware wants

@@ -1,6 +1,6 @@
 //! Time: what happens when, and what then.
 
-use super::wiring::{DATA_READY, SPI1_DR, USART6_DR};
+use super::wiring::{DATA_READY, FLOW, SPI1_DR, USART6_DR};
 use super::{Board, Stop, TICKS_PER_MS, TICKS_PER_US};
 use crate::chip::dma::Wire;
 use crate::chip::rcc::ResetCause;
@@ -102,6 +102,8 @@ impl Board {
             Slot::Usart => {
                 self.usart.advance(now);
                 while let Some(byte) = self.usart.sent.pop_front() {
+                    self.against_flow = if self.gpio.level(FLOW) { self.against_flow + 1 } else { 0 };
+                    self.bytes_against_flow = self.bytes_against_flow.max(self.against_flow);
                     self.nrf.serial(byte, now);
                 }
                 self.apply_nrf();
