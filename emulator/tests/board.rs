@@ -213,11 +213,50 @@ fn flow_control_acts_within_twenty_microseconds_in_every_state() {
         let board = session.machine.look();
         let (longest_us, place) = (board.locks.longest / 168, session.image().place(board.locks.longest_at));
         eprintln!("interrupts were off for {longest_us} µs at most, at {place}");
-        assert!((1..20).contains(&longest_us), "{longest_us} µs at {place}");
+        // Half of the time there is: cycles are an estimate.
+        assert!((1..10).contains(&longest_us), "{longest_us} µs at {place}");
         let bytes = board.bytes_against_flow;
         eprintln!("{bytes} bytes left against flow control");
         // One in the shift register, one behind it, and what leaves until the interrupt acts.
         assert!(bytes <= RADIO_FIFO, "{bytes} bytes after the radio processor said stop");
         assert!(bytes > 0 || faults.len() < 10, "no frame was stopped in its middle");
     }
+}
+
+#[test]
+fn the_bootloader_takes_a_busy_radio_processor_for_a_missing_one() {
+    let Some(mut session) = drone(&[]) else { return };
+    run_until(&mut session, 2.0);
+    let mut missing = 0;
+    for _ in 0..50 {
+        let until = session.machine.look().now + 37 * TICKS_PER_MS + 1234;
+        assert_eq!(session.machine.run_until(until), None);
+        session.machine.reset(ResetCause::Watchdog);
+        assert_eq!(session.machine.run_until(until + 10 * TICKS_PER_MS), None);
+        if session.machine.is_in_rom {
+            missing += 1;
+            assert_eq!(session.machine.run_until(until + 1000 * TICKS_PER_MS), None);
+            assert!(session.machine.is_in_rom, "it does not leave by itself");
+            session.machine.power_cycle();
+            let until = session.machine.look().now + 2000 * TICKS_PER_MS;
+            assert_eq!(session.machine.run_until(until), None);
+            assert!(!session.machine.is_in_rom, "a power cycle helps");
+        }
+    }
+    eprintln!("{missing} of 50 resets ended in the ROM's bootloader");
+    assert!((1..50).contains(&missing), "{missing}");
+}
+
+#[test]
+fn a_fault_resets_only_when_the_radio_processor_is_quiet() {
+    let Some(mut session) = drone(&[]) else { return };
+    let mut until = 0;
+    for fault in 0..120 {
+        // The link is up 0.2 s after a start. At any moment of the radio's traffic.
+        until += 250 * TICKS_PER_MS + 3571;
+        assert_eq!(session.machine.run_until(until), None);
+        assert!(!session.machine.is_in_rom, "fault {fault} ended in the ROM's bootloader");
+        session.machine.hard_fault();
+    }
+    assert_eq!(session.machine.resets.len(), 119, "each of them is a reset");
 }

@@ -151,6 +151,10 @@ pub struct Board {
     pub ring: LedRing,
     /// The radio processor.
     pub nrf: Nrf,
+    /// The byte that is on its way from the radio processor.
+    on_line: Option<u8>,
+    /// The channel that the ground sends on: the first that the firmware has chosen.
+    ground_channel: Option<u8>,
     /// The world outside: physics, ground station, faults.
     pub outside: Box<dyn Outside>,
 }
@@ -198,6 +202,8 @@ impl Board {
             card_selected: false,
             ring: LedRing::default(),
             nrf,
+            on_line: None,
+            ground_channel: None,
             outside,
         };
         board.set_due(Slot::Plant, TICKS_PER_MS);
@@ -230,7 +236,7 @@ impl Board {
         (self.running, self.event, self.stop) = (None, false, None);
         self.after_rcc();
         for slot in SLOTS {
-            if !matches!(slot, Slot::Plant | Slot::Nrf | Slot::Limit | Slot::DataReadyEnd) {
+            if !matches!(slot, Slot::Plant | Slot::Nrf | Slot::UsartRx | Slot::Limit | Slot::DataReadyEnd) {
                 self.set_due(slot, u64::MAX);
             }
         }
@@ -241,7 +247,13 @@ impl Board {
                 self.backup = [0; 40];
             }
         }
-        self.nrf.stm_was_reset();
+        // The radio processor knows of the resets it has a part in; of the others it knows nothing, and goes
+        // on sending.
+        if !matches!(cause, ResetCause::Software | ResetCause::Watchdog) {
+            self.nrf.stm_was_reset();
+            self.on_line = None;
+            self.set_due(Slot::UsartRx, u64::MAX);
+        }
     }
 
     /// Counts the work of the functions that begin at these addresses.
@@ -309,13 +321,26 @@ impl Board {
 
     /// A packet arrives on the drone's radio address; nothing comes back when nobody is there.
     pub fn radio(&mut self, memory: &mut Memory<'_>, packet: &Packet) -> Option<Ack> {
+        if !self.hears_the_ground() {
+            return None;
+        }
         let answer = self.nrf.radio(packet, memory.flash, self.now);
         self.wake_receiver();
         answer
     }
 
+    /// The radio is on the ground's channel.
+    fn hears_the_ground(&mut self) -> bool {
+        let channel = self.nrf.radio_settings.0;
+        self.ground_channel = channel.and(self.ground_channel.or(channel));
+        self.ground_channel == channel
+    }
+
     /// A packet arrives on the broadcast address.
     pub fn broadcast(&mut self, packet: &Packet) {
+        if !self.hears_the_ground() {
+            return;
+        }
         self.nrf.broadcast(packet);
         self.wake_receiver();
     }

@@ -110,14 +110,14 @@ impl Board {
                 self.after_usart(memory);
             }
             Slot::UsartRx => {
-                if let Some(byte) = self.nrf.next_byte()
+                if let Some(byte) = self.on_line.take()
                     && self.usart.arrive(byte, now)
                     && self.dma.give(Wire::Usart6Rx, USART6_DR, byte, memory)
                 {
                     self.usart.fetch();
                 }
-                let next = if self.nrf.has_bytes() { now + self.usart.frame_ticks() } else { u64::MAX };
-                self.set_due(Slot::UsartRx, next);
+                self.set_due(Slot::UsartRx, u64::MAX);
+                self.wake_receiver();
                 self.after_usart(memory);
             }
             Slot::I2c1 => {

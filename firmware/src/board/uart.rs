@@ -75,6 +75,58 @@ pub(crate) fn hold(full: bool) {
     reg::usart6().cr3().modify(|_, w| w.dmat().bit(!full));
 }
 
+/// A channel that nobody sends on.
+const QUIET_CHANNEL: u8 = 125;
+
+/// Makes the radio processor quiet for some milliseconds, before a reset: the bootloader takes a line that
+/// is low, as it is while a byte is on its way, for a missing radio processor, and stays in the ROM's
+/// bootloader. Off the ground's channel nothing arrives, and right after a battery report the next one is
+/// 10 ms away. The firmware that starts sets the channel again. Works without interrupts and from any
+/// state, and ends after 30 ms whatever happens.
+pub(crate) fn quiet_radio() {
+    let usart = reg::usart6();
+    if usart.cr1().read().ue().bit_is_clear() {
+        // Nobody has spoken to it yet, and it does not speak first.
+        return;
+    }
+    // The frame on its way would swallow the next one.
+    wait(5000, || {
+        hold(exti::radio_is_full());
+        TRANSMIT.remaining() == 0
+    });
+    TRANSMIT.stop();
+    if let Some(frame) = syslink::Frame::new(syslink::Kind::RadioChannel, &[QUIET_CHANNEL]) {
+        let (bytes, length) = frame.encode();
+        for byte in bytes.iter().take(length) {
+            let free = || usart.sr().read().txe().bit_is_set() && !exti::radio_is_full();
+            if !wait(1000, free) {
+                break;
+            }
+            usart.dr().write(|w| w.dr().set(u16::from(*byte)));
+        }
+    }
+    // Its answer, and what was on the way to it.
+    wait(3000, || false);
+    // The next report, and that it is over.
+    wait(11_000, || !RX.is_high());
+    let mut quiet_us = 0_u32;
+    wait(5000, || {
+        quiet_us = if RX.is_high() { quiet_us + 1 } else { 0 };
+        quiet_us > 300
+    });
+}
+
+/// Waits, about a microsecond at a time; false when the limit has passed. Needs no timer.
+fn wait(limit_us: u32, mut ready: impl FnMut() -> bool) -> bool {
+    for _ in 0..limit_us {
+        if ready() {
+            return true;
+        }
+        cortex_m::asm::delay(168);
+    }
+    false
+}
+
 impl Receiver {
     /// Takes what has arrived since the last call, byte by byte; waits for the first one.
     pub(crate) async fn receive(&mut self, mut take: impl FnMut(u8)) {
