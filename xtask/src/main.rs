@@ -14,6 +14,7 @@ mod firmware;
 mod fuzz;
 mod libtorch;
 mod nextest;
+mod probe;
 mod setup;
 mod sh;
 mod size;
@@ -43,6 +44,7 @@ enum Verb {
     Bench(bench::Cmd),
     Firmware(firmware::Cmd),
     Size(size::Cmd),
+    Probe(probe::Cmd),
     Cflib(cflib::Cmd),
     Examples(examples::Cmd),
     Fuzz(fuzz::Cmd),
@@ -57,6 +59,7 @@ fn main() -> ExitCode {
         Verb::Bench(cmd) => cmd.run(),
         Verb::Firmware(cmd) => cmd.run(),
         Verb::Size(cmd) => cmd.run(),
+        Verb::Probe(cmd) => cmd.run(),
         Verb::Cflib(cmd) => cmd.run(),
         Verb::Examples(cmd) => cmd.run(),
         Verb::Fuzz(cmd) => cmd.run(),
