@@ -83,6 +83,8 @@ fn pins_are_as_fast_and_pulled_as_the_official_firmware_has_them() {
         assert_eq!(field(board, 0, SPEED, pin), 0b10, "{name}: 50 MHz");
     }
     assert_eq!(field(board, 0, PULL, 4), 0b01, "flow control is pulled up");
+    assert_eq!(field(board, 0, PULL, 15), 0b00, "M3 is not pulled up, as its pin is after a reset");
+    assert_eq!(board.motor_frequency_hz(), 328_125.0);
     for (name, bus) in [("I2C1", &mut board.i2c1), ("I2C3", &mut board.i2c3)] {
         assert_eq!(bus.read(0x08, now).unwrap() & 1 << 14, 1 << 14, "{name}: bit 14 of OAR1");
     }

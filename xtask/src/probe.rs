@@ -28,7 +28,8 @@ impl Cmd {
         if sh::find("probe-rs").is_none() {
             bail!("{}", missing_program());
         }
-        let listed = sh::capture(sh::command("probe-rs").arg("list")).unwrap_or_else(|error| format!("{error:#}"));
+        let listed =
+            sh::capture(sh::command("probe-rs").arg("list")).unwrap_or_else(|error| format!("{error:#}"));
         if !has_probe(&listed) {
             bail!("{}", missing_probe(&listed));
         }
@@ -74,6 +75,8 @@ mod tests {
     #[test]
     fn probes_are_told_from_none() {
         assert!(!has_probe("No debug probes were found.") && !has_probe(""));
-        assert!(has_probe("The following debug probes were found:\n[0]: ST-Link V2 -- 0483:3748:1 (ST-LINK)"));
+        assert!(has_probe(
+            "The following debug probes were found:\n[0]: ST-Link V2 -- 0483:3748:1 (ST-LINK)"
+        ));
     }
 }

@@ -15,8 +15,8 @@ use steady_firmware::shutdown::Shutdown;
 use steady_firmware::telemetry::Telemetry;
 
 use super::shared::{
-    CARD, CLOSED, DECKS, DEVICE, DOUBTS, LED_RING, LINES, MICRO_SD, SENSORS_OK, SETTINGS, SHUTDOWN, STORE_DONE,
-    STORE_JOBS, TELEMETRY, set_battery_v,
+    CARD, CLOSED, DECKS, DEVICE, DOUBTS, LED_RING, LINES, MICRO_SD, SENSORS_OK, SETTINGS, SHUTDOWN,
+    STORE_DONE, STORE_JOBS, TELEMETRY, set_battery_v,
 };
 use crate::board::{memory, time, uart};
 
