@@ -82,6 +82,10 @@ fn pins_are_as_fast_and_pulled_as_the_official_firmware_has_them() {
     for (name, pin) in [("SCK", 5), ("MISO", 6), ("MOSI", 7)] {
         assert_eq!(field(board, 0, SPEED, pin), 0b10, "{name}: 50 MHz");
     }
+    for (name, port, pin) in [("radio", 2, 6), ("SCL3", 0, 8), ("SDA3", 2, 9), ("SCL1", 1, 6), ("SDA1", 1, 7)]
+    {
+        assert_eq!(field(board, port, SPEED, pin), 0b01, "{name}: 25 MHz");
+    }
     assert_eq!(field(board, 0, PULL, 4), 0b01, "flow control is pulled up");
     assert_eq!(field(board, 0, PULL, 15), 0b00, "M3 is not pulled up, as its pin is after a reset");
     assert_eq!(board.motor_frequency_hz(), 328_125.0);

@@ -120,13 +120,13 @@ fn battery_leds(volts: f32) -> usize {
     math::clamp((volts - 3.5) * (LEDS as f32 / 0.7) + 0.5, 1.0, LEDS as f32) as usize
 }
 
-/// The lengths of the pulses that set the ring, in counts.
-pub fn pulses(colours: &[Colour; LEDS], into: &mut [u16; PULSES]) {
+/// The lengths of the [`PULSES`] that set the ring, in counts.
+pub fn pulses(colours: &[Colour; LEDS]) -> impl Iterator<Item = u16> {
     let bits = colours.iter().flat_map(|colour| {
         let word = colour.bits();
         (0..BITS).rev().map(move |bit| if word >> bit & 1 == 1 { ONE } else { ZERO })
     });
-    into.iter_mut().zip(bits.chain(core::iter::once(0))).for_each(|(to, pulse)| *to = pulse);
+    bits.chain(core::iter::once(0))
 }
 
 #[cfg(test)]
@@ -141,8 +141,8 @@ mod tests {
     fn colours_go_out_green_first_and_highest_bit_first() {
         let mut colours = [Colour::BLACK; LEDS];
         colours[0] = Colour::new(0b1000_0000, 0b0000_0001, 0b1010_0000);
-        let mut out = [7; PULSES];
-        pulses(&colours, &mut out);
+        let out: Vec<u16> = pulses(&colours).collect();
+        assert_eq!(out.len(), PULSES);
         let bits: Vec<u8> = out[..BITS].iter().map(|p| u8::from(*p == ONE)).collect();
         assert_eq!(bits, [0, 0, 0, 0, 0, 0, 0, 1, 1, 0, 0, 0, 0, 0, 0, 0, 1, 0, 1, 0, 0, 0, 0, 0]);
         assert!(out[BITS..LEDS * BITS].iter().all(|p| *p == ZERO));

@@ -15,7 +15,7 @@ use embassy_sync::blocking_mutex::raw::CriticalSectionRawMutex;
 use embassy_sync::signal::Signal;
 use embassy_time::{Duration, with_timeout};
 use embedded_hal_async::i2c::{ErrorKind, ErrorType, I2c, NoAcknowledgeSource, Operation};
-use stm32f4xx_hal::gpio::{Alternate, OpenDrain, PA8, PB6, PB7, PC9, Pin, PinState, Pull};
+use stm32f4xx_hal::gpio::{Alternate, OpenDrain, PA8, PB6, PB7, PC9, Pin, PinState, Pull, Speed};
 use stm32f4xx_hal::pac::{I2C1, I2C3, i2c1, interrupt};
 use stm32f4xx_hal::rcc::{Enable, Rcc};
 
@@ -127,8 +127,8 @@ pub(crate) type EepromBus = Bus<'B', 6, 'B', 7>;
 /// The sensors' bus. The peripheral is given up: the interrupts use it.
 pub(crate) fn sensors(_: I2C3, scl: PA8, sda: PC9, rcc: &mut Rcc) -> SensorBus {
     I2C3::enable(rcc);
-    let scl = scl.into_alternate_open_drain().internal_resistor(Pull::Up);
-    let sda = sda.into_alternate_open_drain().internal_resistor(Pull::Up);
+    let scl = scl.into_alternate_open_drain().internal_resistor(Pull::Up).speed(Speed::Medium);
+    let sda = sda.into_alternate_open_drain().internal_resistor(Pull::Up).speed(Speed::Medium);
     // The longest sensor transfer takes 0.6 ms.
     Bus { shared: &SENSORS, scl, sda, limit: Duration::from_millis(2) }
 }
@@ -136,8 +136,8 @@ pub(crate) fn sensors(_: I2C3, scl: PA8, sda: PC9, rcc: &mut Rcc) -> SensorBus {
 /// The EEPROM's bus, likewise.
 pub(crate) fn eeprom(_: I2C1, scl: PB6, sda: PB7, rcc: &mut Rcc) -> EepromBus {
     I2C1::enable(rcc);
-    let scl = scl.into_alternate_open_drain().internal_resistor(Pull::Up);
-    let sda = sda.into_alternate_open_drain().internal_resistor(Pull::Up);
+    let scl = scl.into_alternate_open_drain().internal_resistor(Pull::Up).speed(Speed::Medium);
+    let sda = sda.into_alternate_open_drain().internal_resistor(Pull::Up).speed(Speed::Medium);
     Bus { shared: &EEPROM, scl, sda, limit: Duration::from_millis(10) }
 }
 

@@ -9,7 +9,7 @@ use core::sync::atomic::{AtomicU16, Ordering};
 
 use steady_firmware::ring::{BIT_PERIOD, Colour, LEDS, PULSES, pulses};
 
-use stm32f4xx_hal::gpio::{Debugger, Output, PB4, PB5, Pull};
+use stm32f4xx_hal::gpio::{Debugger, Output, PB4, PB5, Pull, Speed};
 use stm32f4xx_hal::pac::TIM3;
 use stm32f4xx_hal::prelude::*;
 use stm32f4xx_hal::rcc::Rcc;
@@ -39,7 +39,7 @@ impl Ring {
     pub(crate) fn start(port: Port, rcc: &mut Rcc) -> Self {
         let frequency = rcc.clocks.timclk1() / u32::from(BIT_PERIOD);
         let (_, (_, data, ..)) = port.timer.pwm_hz(frequency, rcc);
-        let mut data = data.with(port.data);
+        let mut data = data.with(port.data.into_alternate::<2>().speed(Speed::Medium));
         data.set_duty(0);
         data.enable();
         reg::tim3().ccr3().write(|w| w.ccr().set(1));
@@ -54,9 +54,7 @@ impl Ring {
         // A request that nobody has answered must not put out the first length twice.
         timer.dier().write(|w| w);
         STREAM.stop();
-        let mut lengths = [0; PULSES];
-        pulses(colours, &mut lengths);
-        LENGTHS.iter().zip(lengths).for_each(|(to, from)| to.store(from, Ordering::Relaxed));
+        LENGTHS.iter().zip(pulses(colours)).for_each(|(to, from)| to.store(from, Ordering::Relaxed));
         STREAM.start(Transfer {
             peripheral: timer.ccr2().as_ptr() as u32,
             memory: LENGTHS.as_ptr() as u32,

@@ -13,7 +13,7 @@ use embassy_sync::blocking_mutex::raw::CriticalSectionRawMutex;
 use embassy_sync::signal::Signal;
 use embassy_time::{Duration, with_timeout};
 use steady_common::syslink;
-use stm32f4xx_hal::gpio::{PC6, PC7, Pull};
+use stm32f4xx_hal::gpio::{PC6, PC7, Pull, Speed};
 use stm32f4xx_hal::pac::{USART6, interrupt};
 use stm32f4xx_hal::prelude::*;
 use stm32f4xx_hal::rcc::Rcc;
@@ -61,8 +61,9 @@ impl Port {
 /// Starts the line; `None` when the HAL finds the settings impossible.
 pub(crate) fn init(port: Port, rcc: &mut Rcc) -> Option<(Receiver, Sender)> {
     let config = Config::default().baudrate(1_000_000.bps()).dma(DmaConfig::TxRx);
+    let tx = port.tx.into_alternate::<8>().speed(Speed::Medium);
     let rx = port.rx.into_alternate::<8>().internal_resistor(Pull::Up);
-    let mut serial: Serial<USART6> = Serial::new(port.usart, (port.tx, rx), config, rcc).ok()?;
+    let mut serial: Serial<USART6> = Serial::new(port.usart, (tx, rx), config, rcc).ok()?;
     serial.listen(Event::Idle);
     let usart = reg::usart6();
     RECEIVE.start(Transfer {
