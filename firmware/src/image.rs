@@ -17,7 +17,6 @@ use steady_common::gain_table;
 use steady_firmware::drivers::eeprom24::Eeprom;
 use steady_firmware::drivers::nrf51::RadioSettings;
 use steady_firmware::eeprom::Store;
-use steady_firmware::fault as fault_record;
 use steady_firmware::flight::{Boot, Flight};
 use steady_firmware::services::{Device, Services};
 use steady_firmware::settings::Settings;
@@ -36,13 +35,12 @@ static RADIO: InterruptExecutor = InterruptExecutor::new();
 #[cortex_m_rt::entry]
 fn start() -> ! {
     let board = board::start();
-    let fault = fault::take_record();
     let (flight, radio) = (FLIGHT.start(irq::FLIGHT), RADIO.start(irq::RADIO));
     let mut executor = Executor::new();
     // SAFETY: `run` never returns, so this stack frame lives as long as the program.
     let executor: &'static mut Executor = unsafe { core::mem::transmute(&mut executor) };
     executor.run(|spawner| {
-        if let Ok(task) = boot(flight, radio, board, fault) {
+        if let Ok(task) = boot(flight, radio, board) {
             spawner.spawn(task);
         }
     })
@@ -57,10 +55,10 @@ static mut SERVICES: MaybeUninit<Services> = MaybeUninit::uninit();
 
 /// Looks at the stored configuration, starts the other tasks, and becomes the storage task.
 #[embassy_executor::task]
-async fn boot(flight: SendSpawner, radio: SendSpawner, board: Board, fault: Option<fault_record::Record>) {
+async fn boot(flight: SendSpawner, radio: SendSpawner, board: Board) {
     let Board { reason, motors, watchdog, sensors, eeprom, radio: line, mut decks } = board;
     say(format_args!("Steady {VERSION} ({COMMIT}), start by {reason}"));
-    if let Some(record) = fault {
+    if let Some(record) = fault::take_record() {
         say(format_args!("last run: {record}"));
     }
     say_platform();

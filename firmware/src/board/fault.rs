@@ -17,7 +17,7 @@ static mut RECORD: MaybeUninit<Record> = MaybeUninit::uninit();
 
 /// Takes the record the run before this one left, if it did.
 pub(crate) fn take_record() -> Option<Record> {
-    // SAFETY: called once, at start, before anything that could fault writes it. Every field is an
+    // SAFETY: called once, and whoever else writes it resets the chip at once. Every field is an
     // integer, so that whatever the memory holds is a value; the volatile read keeps the compiler
     // from assuming anything about it.
     unsafe {
