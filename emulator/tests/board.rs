@@ -266,3 +266,12 @@ fn a_fault_resets_only_when_the_radio_processor_is_quiet() {
     }
     assert_eq!(session.machine.resets.len(), 119, "each of them is a reset");
 }
+
+#[test]
+fn it_starts_from_the_reset_clock_as_from_the_bootloaders() {
+    let Some(mut session) = drone(&[]) else { return };
+    session.machine.board().skip_bootloader();
+    let summary = assert_flies(&mut session);
+    assert!(summary.console.contains("start by reset line"), "{}", summary.console);
+    assert_eq!(session.machine.board().motor_frequency_hz(), 328_125.0);
+}

@@ -256,6 +256,12 @@ impl Board {
         }
     }
 
+    /// The clocks are as after a reset: a debugger has started the firmware, not the bootloader.
+    pub fn skip_bootloader(&mut self) {
+        self.rcc = Rcc::after_reset(ResetCause::Pin);
+        self.after_rcc();
+    }
+
     /// Counts the work of the functions that begin at these addresses.
     pub fn meter(&mut self, functions: &[u32]) {
         self.costs.mark(functions);
