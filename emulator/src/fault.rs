@@ -29,6 +29,10 @@ pub enum Kind {
     ImuStuck,
     /// The sensors do not answer any more.
     ImuDead,
+    /// The sensors acknowledge a transfer only at its third attempt.
+    ImuShy,
+    /// Every transfer of the sensor bus sees a start or stop that nobody sent.
+    ImuNoisy,
     /// The sensors answer again.
     ImuBack,
     /// Motion capture loses the drone.
@@ -55,6 +59,10 @@ pub enum Kind {
     PowerCut,
     /// The processor does nothing for so many ms, as with interrupts off.
     Stall(u64),
+    /// A debugger halts the processor.
+    DebugHalt,
+    /// The debugger lets the processor go on.
+    DebugGo,
     /// A bit of a memory changes: address and bit.
     BitFlip(u32, u8),
     /// The power button is pressed.
@@ -79,9 +87,9 @@ pub struct Fault {
 }
 
 /// The words and what they mean, for help and messages.
-pub const HELP: &str = "card-pulled card-back card-slow=MS card-read-only imu-stuck imu-dead imu-back \
+pub const HELP: &str = "card-pulled card-back card-slow=MS card-read-only imu-stuck imu-dead imu-shy imu-noisy imu-back \
      mocap-lost mocap-back radio-silent radio-back flow-blocked=MS motor-dies=1..4 motors-weak=PART \
-     battery-sag=V brown-out reset power-cut stall=MS bit-flip=ADDRESS.BIT button \
+     battery-sag=V brown-out reset power-cut stall=MS debug-halt debug-go bit-flip=ADDRESS.BIT button \
      cold-boot cut-at-packet=N cut-at-word=N cut-in-erase=PART";
 
 impl FromStr for Fault {
@@ -107,6 +115,8 @@ impl FromStr for Fault {
             "card-read-only" => Kind::CardReadOnly,
             "imu-stuck" => Kind::ImuStuck,
             "imu-dead" => Kind::ImuDead,
+            "imu-shy" => Kind::ImuShy,
+            "imu-noisy" => Kind::ImuNoisy,
             "imu-back" => Kind::ImuBack,
             "mocap-lost" => Kind::MocapLost,
             "mocap-back" => Kind::MocapBack,
@@ -124,6 +134,8 @@ impl FromStr for Fault {
             "reset" => Kind::Reset,
             "power-cut" => Kind::PowerCut,
             "stall" => Kind::Stall(number()? as u64),
+            "debug-halt" => Kind::DebugHalt,
+            "debug-go" => Kind::DebugGo,
             "bit-flip" => bit_flip(value.context("`bit-flip` needs ADDRESS.BIT")?)?,
             "button" => Kind::Button,
             "cold-boot" => Kind::ColdBoot,
@@ -168,7 +180,17 @@ impl Faults {
     /// strike on the next millisecond.
     #[must_use]
     pub fn take_exact(&mut self) -> Vec<Fault> {
-        let is_exact = |f: &Fault| matches!(f.kind, Kind::PowerCut | Kind::ImuStuck | Kind::ImuBack);
+        let is_exact = |f: &Fault| {
+            matches!(
+                f.kind,
+                Kind::PowerCut
+                    | Kind::ImuStuck
+                    | Kind::ImuBack
+                    | Kind::FlowBlocked(_)
+                    | Kind::DebugHalt
+                    | Kind::DebugGo
+            )
+        };
         let mut exact: Vec<Fault> = self.left.iter().copied().filter(is_exact).collect();
         self.left.retain(|f| !is_exact(f));
         exact.sort_by_key(|f| f.time_us);
@@ -194,12 +216,13 @@ fn apply(kind: Kind, scene: &mut Scene, board: &mut Board, memory: &mut Memory<'
         }
         Kind::CardSlow(ms) => board.card.timing.write_us = 1000 * ms,
         Kind::CardReadOnly => board.card.is_write_protected = true,
+        Kind::ImuShy => board.sensors.is_shy = true,
+        Kind::ImuNoisy => board.i2c3.is_noisy = true,
         Kind::ImuDead => board.sensors.is_dead = true,
         Kind::MocapLost => scene.is_mocap_lost = true,
         Kind::MocapBack => scene.is_mocap_lost = false,
         Kind::RadioSilent => board.nrf.is_deaf = true,
         Kind::RadioBack => board.nrf.is_deaf = false,
-        Kind::FlowBlocked(ms) => board.nrf.blocked_until = board.now + ms * TICKS_PER_MS,
         Kind::MotorDies(motor) => {
             if let Some(health) = scene.plant.motor_health.get_mut(motor - 1) {
                 *health = 0.0;
@@ -210,7 +233,12 @@ fn apply(kind: Kind, scene: &mut Scene, board: &mut Board, memory: &mut Memory<'
         Kind::BrownOut => board.stop = Some(Stop::Reset(ResetCause::BrownOut)),
         Kind::Reset => board.stop = Some(Stop::Reset(ResetCause::Pin)),
         // The session does these, between two instructions.
-        Kind::PowerCut | Kind::ImuStuck | Kind::ImuBack => {}
+        Kind::PowerCut
+        | Kind::ImuStuck
+        | Kind::ImuBack
+        | Kind::FlowBlocked(_)
+        | Kind::DebugHalt
+        | Kind::DebugGo => {}
         Kind::Stall(ms) => board.stop = Some(Stop::Stall(board.now + ms * TICKS_PER_MS)),
         Kind::BitFlip(address, bit) => flip(address, bit, memory),
         Kind::Button => board.nrf.press_button(board.now),

@@ -68,6 +68,12 @@ pub struct Machine {
     cpu: Cpu<Board>,
     sleep: Sleep,
     is_halted: bool,
+    /// A debugger holds the core.
+    is_debugged: bool,
+    /// The bootloader runs and looks at its pins then.
+    boots_at: Option<u64>,
+    /// The STM32 is in the bootloader of its ROM, which waits for USB: only a power cycle helps.
+    pub is_in_rom: bool,
     stalled_until: u64,
     running: Vec<Running>,
     /// Time by exception number.
@@ -104,6 +110,9 @@ impl Machine {
             cpu: Cpu::new(board)?,
             sleep: Sleep::Awake,
             is_halted: false,
+            is_debugged: false,
+            boots_at: None,
+            is_in_rom: false,
             stalled_until: 0,
             running: Vec::new(),
             handlers: vec![HandlerStats::default(); crate::cortex::nvic::EXCEPTIONS],
@@ -121,6 +130,7 @@ impl Machine {
         let at = (map::OTP - map::SYSTEM) as usize;
         memory.system[at..at + 7].copy_from_slice(b"0;CF21\0");
         scramble(&mut memory);
+        machine.board().now += BOOT_TICKS;
         machine.start();
         Ok(machine)
     }
@@ -150,7 +160,6 @@ impl Machine {
     /// Loads stack pointer and program counter from the vector table; stays put when there is none.
     fn start(&mut self) {
         let (board, memory) = self.cpu.parts();
-        board.now += BOOT_TICKS;
         board.choose_strictness(memory.flash);
         let vectors = (memory.word(map::FIRMWARE), memory.word(map::FIRMWARE + 4));
         let (Some(sp), Some(entry)) = vectors else { return };
@@ -194,8 +203,39 @@ impl Machine {
         self.resets.push((now, cause));
         self.running.clear();
         self.sleep = Sleep::Awake;
-        (self.is_halted, self.stalled_until) = (false, 0);
-        self.start();
+        (self.is_halted, self.is_debugged, self.stalled_until) = (false, false, 0);
+        self.is_in_rom = false;
+        self.boots_at = Some(now + BOOT_TICKS);
+    }
+
+    /// What the bootloader does once it has looked at its two lines from the radio processor.
+    fn boot(&mut self) {
+        let (board, memory) = self.cpu.parts();
+        match board.boot_lines() {
+            (true, false) => self.start(),
+            // Both low: it takes the radio processor for missing. A byte on its way looks like that too.
+            (false, false) => (self.is_in_rom, self.is_halted) = (true, true),
+            (_, true) => {
+                board.nrf.cold_boot(memory.flash, board.now);
+                board.nrf.take_request();
+                self.is_halted = true;
+            }
+        }
+    }
+
+    /// A debugger holds the core, or lets it go on. A reset lets it go too.
+    pub fn debug_halt(&mut self, halted: bool) {
+        self.is_debugged = halted;
+        let board = self.board();
+        board.settle(None);
+        board.debug_halt(halted);
+    }
+
+    /// The processor meets an instruction that it does not know.
+    pub fn hard_fault(&mut self) {
+        self.board().settle(None);
+        self.sleep = Sleep::Awake;
+        self.fault(1 << 16, 0, "undefined instruction, put there".to_owned());
     }
 
     /// Power goes away and comes back after some time.
@@ -226,7 +266,7 @@ impl Machine {
                     board.reset(ResetCause::Pin);
                     self.running.clear();
                     self.sleep = Sleep::Awake;
-                    self.is_halted = true;
+                    (self.is_halted, self.boots_at) = (true, None);
                 }
                 Some(Stop::Stall(until)) => {
                     self.stalled_until = until;
@@ -246,7 +286,18 @@ impl Machine {
             if self.look().now >= time {
                 return None;
             }
-            if self.is_halted || self.look().now < self.stalled_until {
+            if let Some(at) = self.boots_at {
+                let (board, mut memory) = self.cpu.parts();
+                if board.now < at {
+                    let next = board.deadline().min(at);
+                    board.sleep_until(&mut memory, next);
+                } else {
+                    self.boots_at = None;
+                    self.boot();
+                }
+                continue;
+            }
+            if self.is_halted || self.is_debugged || self.look().now < self.stalled_until {
                 self.pass_time();
                 continue;
             }

@@ -319,10 +319,14 @@ fn save_flash(machine: &mut Machine, path: &Path) -> Result<()> {
 fn strike(kind: Kind, machine: &mut Machine) {
     match kind {
         Kind::PowerCut => machine.power_cycle(),
+        Kind::FlowBlocked(ms) => machine.board().block_flow(ms * TICKS_PER_MS),
+        Kind::DebugHalt => machine.debug_halt(true),
+        Kind::DebugGo => machine.debug_halt(false),
         Kind::ImuStuck => machine.board().hang_sensor_bus(true),
         Kind::ImuBack => {
             machine.board().hang_sensor_bus(false);
-            machine.board().sensors.is_dead = false;
+            let board = machine.board();
+            (board.sensors.is_dead, board.sensors.is_shy, board.i2c3.is_noisy) = (false, false, false);
         }
         // All others strike on a millisecond.
         _ => {}

@@ -99,6 +99,8 @@ pub struct Summary {
     pub estimator: Effort,
     /// Flight step: both and everything around them, a thousand times a second.
     pub flight_step: Effort,
+    /// Longest time with interrupts off, µs (an estimate), and where they were switched off.
+    pub longest_lock: (f64, String),
     /// Deepest nesting of exceptions.
     pub deepest_nesting: usize,
     /// Shortest time left when the watchdog was fed, ms.
@@ -163,6 +165,7 @@ impl Summary {
             control_step: function(session, 0),
             estimator: function(session, 1),
             flight_step: function(session, 2),
+            longest_lock: (board.locks.longest as f64 / 168.0, image.place(board.locks.longest_at)),
             deepest_nesting: board.nvic.deepest,
             watchdog_margin_ms: board.watchdog.closest.map(|ticks| seconds(ticks) * 1e3),
             resets: session.machine.resets.iter().map(|(t, c)| (seconds(*t), format!("{c:?}"))).collect(),

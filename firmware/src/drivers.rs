@@ -11,4 +11,4 @@ pub mod sensors;
 #[cfg(test)]
 mod fake;
 
-pub use failure::{Chip, Failure};
+pub use failure::{Chip, Doubts, Failure};

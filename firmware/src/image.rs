@@ -17,7 +17,6 @@ use steady_common::gain_table;
 use steady_firmware::drivers::eeprom24::Eeprom;
 use steady_firmware::drivers::nrf51::RadioSettings;
 use steady_firmware::eeprom::Store;
-use steady_firmware::fault::{self as fault_record, ResetReason};
 use steady_firmware::flight::{Boot, Flight};
 use steady_firmware::services::{Device, Services};
 use steady_firmware::settings::Settings;
@@ -25,7 +24,7 @@ use steady_firmware::storage::{Drain, Feed};
 use stm32f4xx_hal::pac::interrupt;
 
 use self::shared::say;
-use crate::board::{clock, dma, exti, fault, gpio, i2c, irq, led, memory, motors, reset, stack, time, uart};
+use crate::board::{self, Board, fault, irq, memory, uart};
 
 const VERSION: &str = env!("CARGO_PKG_VERSION");
 const COMMIT: &str = env!("STEADY_COMMIT");
@@ -35,28 +34,13 @@ static RADIO: InterruptExecutor = InterruptExecutor::new();
 
 #[cortex_m_rt::entry]
 fn start() -> ! {
-    // Motors before everything else: until their timers drive the pins, nothing does.
-    gpio::init();
-    motors::hold_off();
-    stack::paint();
-    clock::init();
-    motors::init();
-    time::init();
-    led::init();
-
-    let (reason, fault) = (reset::reason(), fault::take_record());
-    dma::init();
-    exti::init();
-    // SAFETY: the only place that takes the core's peripherals.
-    let mut core = unsafe { cortex_m::Peripherals::steal() };
-    irq::init(&mut core.NVIC);
-
+    let board = board::start();
     let (flight, radio) = (FLIGHT.start(irq::FLIGHT), RADIO.start(irq::RADIO));
     let mut executor = Executor::new();
     // SAFETY: `run` never returns, so this stack frame lives as long as the program.
     let executor: &'static mut Executor = unsafe { core::mem::transmute(&mut executor) };
     executor.run(|spawner| {
-        if let Ok(task) = boot(flight, radio, reason, fault) {
+        if let Ok(task) = boot(flight, radio, board) {
             spawner.spawn(task);
         }
     })
@@ -71,19 +55,15 @@ static mut SERVICES: MaybeUninit<Services> = MaybeUninit::uninit();
 
 /// Looks at the stored configuration, starts the other tasks, and becomes the storage task.
 #[embassy_executor::task]
-async fn boot(
-    flight: SendSpawner,
-    radio: SendSpawner,
-    reason: ResetReason,
-    fault: Option<fault_record::Record>,
-) {
+async fn boot(flight: SendSpawner, radio: SendSpawner, board: Board) {
+    let Board { reason, motors, watchdog, sensors, eeprom, radio: line, mut decks } = board;
     say(format_args!("Steady {VERSION} ({COMMIT}), start by {reason}"));
-    if let Some(record) = fault {
+    if let Some(record) = fault::take_record() {
         say(format_args!("last run: {record}"));
     }
     say_platform();
 
-    let mut store = Store::new(Eeprom::new(i2c::eeprom(), Delay));
+    let mut store = Store::new(Eeprom::new(eeprom.start(), Delay));
     let config = store.radio_config().await;
     let radio_settings =
         RadioSettings { channel: config.channel, data_rate: config.speed, address: config.address };
@@ -107,7 +87,9 @@ async fn boot(
         )
     };
     let parts = flight::Parts {
-        bus: i2c::sensors(),
+        bus: sensors.start(),
+        motors,
+        watchdog,
         flight: state,
         commands,
         records: Feed::new(records, &shared::COUNTERS),
@@ -119,7 +101,9 @@ async fn boot(
     if let Ok(task) = flight::run(parts) {
         flight.spawn(task);
     }
-    let (receiver, sender) = uart::init();
+    let Some((receiver, sender)) = uart::init(line, &mut decks.rcc) else {
+        unreachable!("84 MHz make 1 Mbaud")
+    };
     let parts = radio::Parts {
         receiver,
         sender,
@@ -132,7 +116,7 @@ async fn boot(
     if let Ok(task) = radio::run(parts) {
         radio.spawn(task);
     }
-    storage::run(Drain::new(records_out, &shared::COUNTERS), events_out, store, settings).await;
+    storage::run(Drain::new(records_out, &shared::COUNTERS), events_out, store, settings, decks).await;
 }
 
 /// Says which board this is.

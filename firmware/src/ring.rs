@@ -3,7 +3,7 @@
 //! | ring | means |
 //! |---|---|
 //! | red, blinking | something stands against arming |
-//! | green, blinking, as many LEDs as the battery is full | may be armed |
+//! | green, breathing, as many LEDs as the battery is full | may be armed |
 //! | green | armed |
 //! | white | in the air |
 //! | yellow, blinking | levelling out or descending by itself |
@@ -12,6 +12,7 @@
 //! | every second LED red, fast | the battery is low |
 //! | first LED blue | a log is being written |
 
+use micromath::F32;
 use steady_common::supervisor::State;
 use steady_common::{guard, math};
 
@@ -58,6 +59,13 @@ impl Colour {
         Self { red, green, blue }
     }
 
+    /// A part of the light.
+    #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "float casts saturate")]
+    fn dimmed(self, part: f32) -> Self {
+        let dim = |light: u8| (f32::from(light) * part + 0.5) as u8;
+        Self::new(dim(self.red), dim(self.green), dim(self.blue))
+    }
+
     /// As the chain wants it: green, red, blue, highest bit first.
     fn bits(self) -> u32 {
         u32::from_be_bytes([0, self.green, self.red, self.blue])
@@ -79,7 +87,7 @@ pub fn show(now_ms: u32, telemetry: &Telemetry, card: storage::State) -> [Colour
         State::Arming | State::ReadyToFly | State::Landed => Colour::GREEN,
         State::PreFlightPassed => {
             lit = battery_leds(telemetry.battery_v);
-            blinking(Colour::GREEN, 1000)
+            Colour::GREEN.dimmed(breath(now_ms))
         }
         State::NotInitialised | State::PreFlightFailed | State::Reset => blinking(Colour::RED, 500),
     };
@@ -97,19 +105,28 @@ pub fn show(now_ms: u32, telemetry: &Telemetry, card: storage::State) -> [Colour
     })
 }
 
+/// Period of a breath, ms.
+const BREATH_MS: u32 = 2000;
+
+/// Brightness that comes and goes, never quite to nothing. Roughly a sine: eyes do not see the last bits.
+fn breath(now_ms: u32) -> f32 {
+    let phase = (now_ms % BREATH_MS) as f32 / BREATH_MS as f32;
+    0.6 + 0.4 * F32(phase * core::f32::consts::TAU).sin().0
+}
+
 /// As many LEDs as the battery is full, one at least.
 #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "bounded by the clamp")]
 fn battery_leds(volts: f32) -> usize {
     math::clamp((volts - 3.5) * (LEDS as f32 / 0.7) + 0.5, 1.0, LEDS as f32) as usize
 }
 
-/// The lengths of the pulses that set the ring, in counts.
-pub fn pulses(colours: &[Colour; LEDS], into: &mut [u16; PULSES]) {
+/// The lengths of the [`PULSES`] that set the ring, in counts.
+pub fn pulses(colours: &[Colour; LEDS]) -> impl Iterator<Item = u16> {
     let bits = colours.iter().flat_map(|colour| {
         let word = colour.bits();
         (0..BITS).rev().map(move |bit| if word >> bit & 1 == 1 { ONE } else { ZERO })
     });
-    into.iter_mut().zip(bits.chain(core::iter::once(0))).for_each(|(to, pulse)| *to = pulse);
+    bits.chain(core::iter::once(0))
 }
 
 #[cfg(test)]
@@ -124,8 +141,8 @@ mod tests {
     fn colours_go_out_green_first_and_highest_bit_first() {
         let mut colours = [Colour::BLACK; LEDS];
         colours[0] = Colour::new(0b1000_0000, 0b0000_0001, 0b1010_0000);
-        let mut out = [7; PULSES];
-        pulses(&colours, &mut out);
+        let out: Vec<u16> = pulses(&colours).collect();
+        assert_eq!(out.len(), PULSES);
         let bits: Vec<u8> = out[..BITS].iter().map(|p| u8::from(*p == ONE)).collect();
         assert_eq!(bits, [0, 0, 0, 0, 0, 0, 0, 1, 1, 0, 0, 0, 0, 0, 0, 0, 1, 0, 1, 0, 0, 0, 0, 0]);
         assert!(out[BITS..LEDS * BITS].iter().all(|p| *p == ZERO));
@@ -140,13 +157,45 @@ mod tests {
     }
 
     #[test]
+    fn a_breath_is_nearly_a_sine_and_never_dark() {
+        for now in 0..2 * BREATH_MS {
+            let sine = 0.6 + 0.4 * (f64::from(now) * std::f64::consts::TAU / f64::from(BREATH_MS)).sin();
+            let breath = breath(now);
+            assert!((f64::from(breath) - sine).abs() < 0.01 && breath > 0.15, "{now} ms: {breath}");
+        }
+    }
+
+    /// What micromath computes differs from machine to machine and from the control law's own functions.
+    #[test]
+    fn rough_mathematics_is_for_lights_alone() {
+        fn look(folder: &std::path::Path, found: &mut Vec<std::string::String>) {
+            for entry in std::fs::read_dir(folder).unwrap().map(|e| e.unwrap().path()) {
+                if entry.is_dir() {
+                    look(&entry, found);
+                } else if std::fs::read_to_string(&entry).unwrap().contains("micromath") {
+                    found.push(entry.file_name().unwrap().to_string_lossy().into_owned());
+                }
+            }
+        }
+        let package = std::path::Path::new(env!("CARGO_MANIFEST_DIR"));
+        let mut found = Vec::new();
+        for folder in ["src", "../common/src", "../native/src", "../sim/src"] {
+            look(&package.join(folder), &mut found);
+        }
+        assert_eq!(found, ["ring.rs"]);
+    }
+
+    #[test]
     fn every_state_has_its_colour_and_none_is_bright() {
         let ready = storage::State::Ready;
         let mut colours = Vec::new();
         for state in State::ALL {
             let seen = seen(state, |_| (), ready);
-            assert_eq!(seen.len(), 1, "{}", state.name());
-            let colour = *seen.first().unwrap();
+            let breathes = state == State::PreFlightPassed;
+            assert_eq!(seen.len() > 1, breathes, "{}", state.name());
+            let colour = *seen.last().unwrap();
+            let hue = |c: &[u8; 3]| c.map(|part| part > 0);
+            assert!(seen.iter().all(|c| hue(c) == hue(&colour)), "{}", state.name());
             assert!(colour.iter().all(|part| *part <= BRIGHT));
             colours.push((state, colour));
         }

@@ -23,6 +23,7 @@ use steady_common::commander::Command;
 use steady_common::crtp::{Malformed, Packet, Port, link};
 use steady_common::syslink::Deck;
 
+use crate::drivers::Doubts;
 use crate::settings::Settings;
 use crate::storage::Status;
 use crate::telemetry::Telemetry;
@@ -39,6 +40,8 @@ pub struct Device {
     pub led_ring_deck: bool,
     /// All self-tests have passed.
     pub self_test_passed: bool,
+    /// What the sensors' own tests find doubtful.
+    pub doubts: Doubts,
     /// First 32 bits of the firmware's commit.
     pub revision: u32,
     /// The firmware was built from a changed tree.

@@ -15,6 +15,7 @@ mod fuzz;
 mod libtorch;
 mod nextest;
 mod official;
+mod probe;
 mod setup;
 mod sh;
 mod size;
@@ -44,6 +45,7 @@ enum Verb {
     Bench(bench::Cmd),
     Firmware(firmware::Cmd),
     Size(size::Cmd),
+    Probe(probe::Cmd),
     Cflib(cflib::Cmd),
     Examples(examples::Cmd),
     Official(official::Cmd),
@@ -59,6 +61,7 @@ fn main() -> ExitCode {
         Verb::Bench(cmd) => cmd.run(),
         Verb::Firmware(cmd) => cmd.run(),
         Verb::Size(cmd) => cmd.run(),
+        Verb::Probe(cmd) => cmd.run(),
         Verb::Cflib(cmd) => cmd.run(),
         Verb::Examples(cmd) => cmd.run(),
         Verb::Official(cmd) => cmd.run(),

@@ -24,6 +24,9 @@ impl Board {
             cycles += BRANCH_REFILL;
         }
         self.event |= cost.sends_event;
+        if cost.writes_mask {
+            self.locks.written = Some((self.now, self.block_address));
+        }
         self.effort.instructions += u64::from(cost.instructions);
         if let Some(profile) = &mut self.profile
             && let Some(entry) = profile.get_mut((self.block_address.wrapping_sub(map::FLASH) / 2) as usize)
@@ -67,6 +70,9 @@ impl Bus for Board {
     #[inline]
     fn block(&mut self, memory: &mut Memory<'_>, address: u32, size: u32, masks: &dyn Fn() -> Masks) -> bool {
         self.settle(Some(address));
+        if self.locks.written.is_some() {
+            self.locks.look(masks().primask, self.now);
+        }
         if (self.now >= self.deadline || self.nvic.wants()) && self.interrupts(memory, masks) {
             return true;
         }

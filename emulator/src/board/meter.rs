@@ -88,9 +88,57 @@ impl Meters {
     }
 }
 
+/// How long interrupts were off.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Locks {
+    /// Since when they are, and where that was done.
+    since: Option<(u64, u32)>,
+    /// The mask has been written since it was looked at last: when and where the block began.
+    pub(super) written: Option<(u64, u32)>,
+    /// Longest time so far, ticks, from the block that switches them off to the end of the one that
+    /// switches them on.
+    pub longest: u64,
+    /// The block that switched them off for that long.
+    pub longest_at: u32,
+}
+
+impl Locks {
+    /// The mask was written and is this now.
+    pub(super) fn look(&mut self, is_off: bool, now: u64) {
+        let Some(began) = self.written.take() else { return };
+        if is_off {
+            self.since.get_or_insert(began);
+        } else if let Some((since, place)) = self.since.take()
+            && now - since > self.longest
+        {
+            (self.longest, self.longest_at) = (now - since, place);
+        }
+    }
+
+    /// The chip starts anew.
+    pub(super) fn reset(&mut self) {
+        (self.since, self.written) = (None, None);
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_longest_time_with_interrupts_off_is_kept() {
+        let mut locks = Locks::default();
+        for (block, is_off, now) in [(10, true, 15), (40, true, 42), (90, false, 100), (200, true, 205)] {
+            locks.written = Some((block, block as u32));
+            locks.look(is_off, now);
+        }
+        locks.look(false, 5000); // nothing was written
+        assert_eq!((locks.longest, locks.longest_at), (90, 10));
+        locks.reset();
+        locks.written = Some((6000, 6000));
+        locks.look(false, 6001);
+        assert_eq!(locks.longest, 90, "what a reset cuts short does not count");
+    }
 
     #[test]
     fn calls_are_counted_without_what_interrupts_them() {

@@ -34,7 +34,7 @@ use crate::image::is_ours;
 use crate::outside::Outside;
 use card::Card;
 use eeprom::Eeprom;
-use meter::Meters;
+use meter::{Locks, Meters};
 use nrf::{Ack, Nrf};
 use ring::LedRing;
 use schedule::{SLOTS, Slot};
@@ -109,6 +109,11 @@ pub struct Board {
     pub profile: Option<Vec<(u64, u64)>>,
     /// What the core has done.
     pub effort: ProcessorTime,
+    /// How long interrupts were off.
+    pub locks: Locks,
+    /// Most bytes in a row that left for the radio processor while its flow control said stop.
+    pub bytes_against_flow: u64,
+    against_flow: u64,
     /// What single functions have done.
     pub meters: Meters,
     /// The event register that WFE waits for.
@@ -126,7 +131,8 @@ pub struct Board {
     flash: FlashInterface,
     timers: [Timer; 6],
     usart: Usart,
-    i2c1: I2c,
+    /// The EEPROM's bus.
+    pub i2c1: I2c,
     /// The sensors' bus.
     pub i2c3: I2c,
     spi: Spi,
@@ -156,6 +162,10 @@ pub struct Board {
     pub ring: LedRing,
     /// The radio processor.
     pub nrf: Nrf,
+    /// The byte that is on its way from the radio processor.
+    on_line: Option<u8>,
+    /// The channel that the ground sends on: the first that the firmware has chosen.
+    ground_channel: Option<u8>,
     /// The world outside: physics, ground station, faults.
     pub outside: Box<dyn Outside>,
 }
@@ -175,6 +185,9 @@ impl Board {
             block_address: 0,
             profile: None,
             effort: ProcessorTime::default(),
+            locks: Locks::default(),
+            bytes_against_flow: 0,
+            against_flow: 0,
             meters: Meters::default(),
             event: false,
             stop: None,
@@ -204,6 +217,8 @@ impl Board {
             card_selected: false,
             ring: LedRing::default(),
             nrf,
+            on_line: None,
+            ground_channel: None,
             outside,
         };
         board.set_due(Slot::Plant, TICKS_PER_MS);
@@ -220,6 +235,7 @@ impl Board {
     /// Resets the chip; sensors, card and radio go on unless power was lost.
     pub fn reset(&mut self, cause: ResetCause) {
         self.nvic.reset();
+        self.locks.reset();
         self.system = System::default();
         self.rcc = Rcc::after_bootloader(cause);
         self.gpio.reset();
@@ -237,7 +253,7 @@ impl Board {
         (self.running, self.event, self.stop) = (None, false, None);
         self.after_rcc();
         for slot in SLOTS {
-            if !matches!(slot, Slot::Plant | Slot::Nrf | Slot::Limit | Slot::DataReadyEnd) {
+            if !matches!(slot, Slot::Plant | Slot::Nrf | Slot::UsartRx | Slot::Limit | Slot::DataReadyEnd) {
                 self.set_due(slot, u64::MAX);
             }
         }
@@ -248,7 +264,19 @@ impl Board {
                 self.backup = [0; 40];
             }
         }
-        self.nrf.stm_was_reset();
+        // The radio processor knows of the resets it has a part in; of the others it knows nothing, and goes
+        // on sending.
+        if !matches!(cause, ResetCause::Software | ResetCause::Watchdog) {
+            self.nrf.stm_was_reset();
+            self.on_line = None;
+            self.set_due(Slot::UsartRx, u64::MAX);
+        }
+    }
+
+    /// The clocks are as after a reset: a debugger has started the firmware, not the bootloader.
+    pub fn skip_bootloader(&mut self) {
+        self.rcc = Rcc::after_reset(ResetCause::Pin);
+        self.after_rcc();
     }
 
     /// Whether the run also stops at what a chip puts up with, but no firmware should do.
@@ -282,6 +310,24 @@ impl Board {
         self.set_due(Slot::I2c3, self.i2c3.due());
     }
 
+    /// The radio processor takes no bytes for so many ticks.
+    pub fn block_flow(&mut self, ticks: u64) {
+        self.nrf.blocked_until = self.now + ticks;
+        self.apply_nrf();
+    }
+
+    /// A debugger holds the core, or lets it go. The peripherals go on, except those that the firmware wants
+    /// to stand still as well.
+    pub fn debug_halt(&mut self, halted: bool) {
+        let (now, freeze) = (self.now, self.debug_freeze[1]);
+        for index in 0..self.timers.len() {
+            self.timers[index].freeze(halted && freeze >> index & 1 != 0, now);
+            self.after_timer(index);
+        }
+        self.watchdog.freeze(halted && freeze >> 12 & 1 != 0, now);
+        self.set_due(Slot::Watchdog, self.watchdog.due());
+    }
+
     /// Power of the motors, of 65536, as their pins are driven.
     #[must_use]
     pub fn motors(&self) -> [u16; 4] {
@@ -311,13 +357,26 @@ impl Board {
 
     /// A packet arrives on the drone's radio address; nothing comes back when nobody is there.
     pub fn radio(&mut self, memory: &mut Memory<'_>, packet: &Packet) -> Option<Ack> {
+        if !self.hears_the_ground() {
+            return None;
+        }
         let answer = self.nrf.radio(packet, memory.flash, self.now);
         self.wake_receiver();
         answer
     }
 
+    /// The radio is on the ground's channel.
+    fn hears_the_ground(&mut self) -> bool {
+        let channel = self.nrf.radio_settings.0;
+        self.ground_channel = channel.and(self.ground_channel.or(channel));
+        self.ground_channel == channel
+    }
+
     /// A packet arrives on the broadcast address.
     pub fn broadcast(&mut self, packet: &Packet) {
+        if !self.hears_the_ground() {
+            return;
+        }
         self.nrf.broadcast(packet);
         self.wake_receiver();
     }

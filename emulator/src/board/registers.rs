@@ -1,6 +1,7 @@
 //! Registers: which peripheral an address belongs to.
 
 use super::schedule::Slot;
+use super::wiring::{GPIOC_IDR, RADIO_LINE};
 use super::{Board, Stop};
 use crate::chip::rcc::ResetCause;
 use crate::cortex::system::Request;
@@ -53,7 +54,14 @@ impl Board {
             }
             0x4001_3800 => self.gpio.read_syscfg(offset),
             0x4001_3C00 => self.gpio.read_exti(offset),
-            0x4002_0000..=0x4002_1FFF => self.gpio.read((base >> 10 & 7) as usize, offset),
+            0x4002_0000..=0x4002_1FFF => {
+                if address == GPIOC_IDR {
+                    // The line changes with every bit: its level is found when somebody looks.
+                    let (level, _) = self.boot_lines();
+                    self.gpio.drive(RADIO_LINE, level);
+                }
+                self.gpio.read((base >> 10 & 7) as usize, offset)
+            }
             0x4002_3800 => self.rcc.read(offset),
             0x4002_3C00 => self.flash.read(offset),
             0x4002_6000 => self.dma.read(0, offset),

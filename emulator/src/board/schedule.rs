@@ -1,6 +1,6 @@
 //! Time: what happens when, and what then.
 
-use super::wiring::{DATA_READY, SPI1_DR, USART6_DR};
+use super::wiring::{DATA_READY, FLOW, SPI1_DR, USART6_DR};
 use super::{Board, Stop, TICKS_PER_MS, TICKS_PER_US};
 use crate::chip::dma::Wire;
 use crate::chip::rcc::ResetCause;
@@ -102,20 +102,22 @@ impl Board {
             Slot::Usart => {
                 self.usart.advance(now);
                 while let Some(byte) = self.usart.sent.pop_front() {
+                    self.against_flow = if self.gpio.level(FLOW) { self.against_flow + 1 } else { 0 };
+                    self.bytes_against_flow = self.bytes_against_flow.max(self.against_flow);
                     self.nrf.serial(byte, now);
                 }
                 self.apply_nrf();
                 self.after_usart(memory);
             }
             Slot::UsartRx => {
-                if let Some(byte) = self.nrf.next_byte()
+                if let Some(byte) = self.on_line.take()
                     && self.usart.arrive(byte, now)
                     && self.dma.give(Wire::Usart6Rx, USART6_DR, byte, memory)
                 {
                     self.usart.fetch();
                 }
-                let next = if self.nrf.has_bytes() { now + self.usart.frame_ticks() } else { u64::MAX };
-                self.set_due(Slot::UsartRx, next);
+                self.set_due(Slot::UsartRx, u64::MAX);
+                self.wake_receiver();
                 self.after_usart(memory);
             }
             Slot::I2c1 => {

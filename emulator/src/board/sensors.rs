@@ -23,8 +23,17 @@ pub struct Sensors {
     register: u8,
     /// The next byte written is a register number.
     expects_register: bool,
-    /// The gyroscope measures while self-tests succeed and chips answer; faults clear this.
+    /// No chip answers or measures (a fault).
     pub is_dead: bool,
+    /// Every transfer is acknowledged at its third attempt only (a fault).
+    pub is_shy: bool,
+    refusals: u8,
+    /// Resets that the barometer wants before it says who it is: the real one often needs more than one.
+    pub barometer_resets: u32,
+    /// The bits of the gyroscope's self-test register when the test is over.
+    pub gyro_self_test: u8,
+    /// How far the accelerometer's self-test moves its masses, g.
+    pub push_g: Vec3,
 }
 
 impl Default for Sensors {
@@ -37,6 +46,12 @@ impl Default for Sensors {
             register: 0,
             expects_register: false,
             is_dead: false,
+            is_shy: false,
+            refusals: 0,
+            barometer_resets: 1,
+            // Ready, not failed, rates plausible.
+            gyro_self_test: 0x12,
+            push_g: Vec3::new(0.7, 0.7, 0.4),
         };
         sensors.reset_gyro();
         sensors.reset_accelerometer();
@@ -54,7 +69,14 @@ fn counts(value: f32, per_count: f32) -> [u8; 2] {
 impl Sensors {
     /// Power was lost.
     pub fn power_off(&mut self) {
-        *self = Self { is_dead: self.is_dead, ..Self::default() };
+        *self = Self {
+            is_dead: self.is_dead,
+            is_shy: self.is_shy,
+            barometer_resets: self.barometer_resets,
+            gyro_self_test: self.gyro_self_test,
+            push_g: self.push_g,
+            ..Self::default()
+        };
     }
 
     fn reset_gyro(&mut self) {
@@ -115,7 +137,7 @@ impl Sensors {
                 0x09 => -1.0,
                 _ => 0.0,
             };
-            let felt = force_m_s2 + Vec3::new(0.7, 0.7, 0.4) * (way * G);
+            let felt = force_m_s2 + self.push_g * (way * G);
             for (i, force) in [felt.x, felt.y, felt.z].into_iter().enumerate() {
                 self.accelerometer[0x12 + 2 * i..0x14 + 2 * i].copy_from_slice(&counts(force / G, per_count));
             }
@@ -142,8 +164,10 @@ impl Sensors {
         match self.addressed {
             GYRO => match (register, byte) {
                 (0x14, 0xB6) => self.reset_gyro(),
-                // The self-test is over at once: ready, no failure, rates plausible.
-                (0x3C, byte) if byte & 1 != 0 => self.gyro[0x3C] = 0x12,
+                // The self-test is over at once.
+                (0x3C, byte) if byte & 1 != 0 => self.gyro[0x3C] = self.gyro_self_test,
+                // Bit 7 always reads as 1.
+                (0x10, byte) => self.gyro[0x10] = byte | 0x80,
                 (0x01..=0x07, _) => {}
                 _ => {
                     if let Some(place) = self.gyro.get_mut(register) {
@@ -161,7 +185,10 @@ impl Sensors {
                 }
             },
             _ => match (register, byte) {
-                (0x7E, 0xB6) => self.reset_barometer(),
+                (0x7E, 0xB6) => {
+                    self.barometer_resets = self.barometer_resets.saturating_sub(1);
+                    self.reset_barometer();
+                }
                 (0x00..=0x0F | 0x31..=0x45, _) => {}
                 _ => {
                     if let Some(place) = self.barometer.get_mut(register) {
@@ -174,9 +201,15 @@ impl Sensors {
 }
 
 impl Slaves for Sensors {
-    fn start(&mut self, address: u8, _is_read: bool, _now: u64) -> bool {
+    fn start(&mut self, address: u8, is_read: bool, _now: u64) -> bool {
         self.addressed = address;
         self.expects_register = true;
+        if self.is_shy && !is_read {
+            self.refusals = (self.refusals + 1) % 3;
+            if self.refusals != 0 {
+                return false;
+            }
+        }
         !self.is_dead && matches!(address, GYRO | ACCELEROMETER | BAROMETER)
     }
 
@@ -186,6 +219,12 @@ impl Slaves for Sensors {
             self.expects_register = false;
         } else {
             self.store(byte);
+            // The barometer takes pairs of register and value; the others count on.
+            self.expects_register = self.addressed == BAROMETER;
+            if (self.addressed, self.register, byte) == (BAROMETER, 0x7E, 0xB6) {
+                // It resets before it has acknowledged.
+                return false;
+            }
             self.register = self.register.wrapping_add(1);
         }
         true
@@ -197,6 +236,7 @@ impl Slaves for Sensors {
         let file: &[u8] = match self.addressed {
             GYRO => &self.gyro,
             ACCELEROMETER => &self.accelerometer,
+            _ if register == 0 && self.barometer_resets > 0 => return 0,
             _ => &self.barometer,
         };
         file.get(register).copied().unwrap_or(0)
@@ -226,6 +266,7 @@ mod tests {
         let mut s = Sensors::default();
         assert_eq!(read(&mut s, GYRO, 0), [0x0F]);
         assert_eq!(read(&mut s, ACCELEROMETER, 0), [0x1E]);
+        s.barometer_resets = 0;
         assert_eq!(read(&mut s, BAROMETER, 0), [0x50]);
         assert!(!s.start(0x50, false, 0));
     }
@@ -255,6 +296,16 @@ mod tests {
         let pressure = 20_000.0 * 8.0 + raw(&d[..3]) * (8192.0 - 16_384.0) / f64::from(1 << 20);
         let temperature = (raw(&d[3..]) - 27_000.0 * 256.0) * 18_900.0 / f64::from(1 << 30);
         assert!((pressure - 101_325.0).abs() < 0.02 && (temperature - 25.0).abs() < 1e-3);
+    }
+
+    #[test]
+    fn a_burst_write_to_the_barometer_is_pairs() {
+        let mut s = Sensors::default();
+        write(&mut s, BAROMETER, &[0x1C, 0x03, 0x1D, 0x02, 0x1B, 0x33]);
+        assert_eq!(read(&mut s, BAROMETER, 0x1B), [0x33, 0x03, 0x02]);
+        assert!(s.start(BAROMETER, false, 0) && s.write(0x7E, 0));
+        assert!(!s.write(0xB6, 0), "a reset is not acknowledged");
+        assert_eq!(read(&mut s, BAROMETER, 0x1B), [0x00, 0x02, 0x00]);
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! Wires: which pin and register belongs to what, and what a change in one part means for the others.
 
 use super::schedule::{SLOTS, Slot};
-use super::{Board, Stop, TICKS_PER_S};
+use super::{Board, Stop, TICKS_PER_S, TICKS_PER_US};
 use crate::chip::dma::{Dma, Wire};
 use crate::chip::gpio::Pin;
 use crate::chip::i2c::I2c;
@@ -16,10 +16,15 @@ pub(super) const I2C3_DR: u32 = 0x4000_5C10;
 const TIM3_CCR2: u32 = 0x4000_0438;
 /// The LED ring's data line: TIM3 channel 2.
 const RING_DATA: Pin = Pin(1, 5);
+/// Time of a byte from the radio processor: ten bits at 1 Mbaud.
+const LINE_FRAME: u64 = 10 * TICKS_PER_US;
 /// Gyroscope's data ready.
 pub(super) const DATA_READY: Pin = Pin(2, 14);
 /// The radio processor's flow control.
 pub(super) const FLOW: Pin = Pin(0, 4);
+/// The line from the radio processor, and the register where it is seen.
+pub(super) const RADIO_LINE: Pin = Pin(2, 7);
+pub(super) const GPIOC_IDR: u32 = 0x4002_0810;
 /// The buses' wires.
 pub(super) const SENSOR_SCL: Pin = Pin(0, 8);
 pub(super) const SENSOR_SDA: Pin = Pin(2, 9);
@@ -33,9 +38,23 @@ pub(super) const MOTORS: [(Pin, u8, usize, usize); 4] =
 
 impl Board {
     pub(super) fn wake_receiver(&mut self) {
-        if self.due[Slot::UsartRx as usize] == u64::MAX && self.nrf.has_bytes() {
-            self.set_due(Slot::UsartRx, self.now + self.usart.frame_ticks());
+        if self.on_line.is_none()
+            && let Some(byte) = self.nrf.next_byte()
+        {
+            self.on_line = Some(byte);
+            self.set_due(Slot::UsartRx, self.now + LINE_FRAME);
         }
+    }
+
+    /// The levels that the bootloader looks at: the line from the radio processor, and flow control.
+    pub fn boot_lines(&self) -> (bool, bool) {
+        let line = self.on_line.is_none_or(|byte| {
+            // Start bit, eight bits from the lowest on, stop bit.
+            let left = self.due[Slot::UsartRx as usize].saturating_sub(self.now);
+            let bit = LINE_FRAME.saturating_sub(left) / (LINE_FRAME / 10);
+            (u32::from(byte) << 1 | 1 << 9) >> bit.min(9) & 1 != 0
+        });
+        (line, self.gpio.level(FLOW))
     }
 
     /// What the radio processor wants of the chip's pins.

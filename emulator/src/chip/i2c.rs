@@ -74,6 +74,8 @@ pub struct I2c {
     read_sr1: bool,
     /// The bus hangs: nothing ends any more (a fault).
     pub is_stuck: bool,
+    /// Noise on the wires looks like a start or stop in every transfer (a fault).
+    pub is_noisy: bool,
 }
 
 impl Default for I2c {
@@ -99,6 +101,7 @@ impl Default for I2c {
             done: u64::MAX,
             read_sr1: false,
             is_stuck: false,
+            is_noisy: false,
         }
     }
 }
@@ -106,7 +109,12 @@ impl Default for I2c {
 impl I2c {
     /// Held in reset: registers as after power-on; the wires are what they are.
     pub fn reset(&mut self) {
-        *self = Self { clock_hz: self.clock_hz, is_stuck: self.is_stuck, ..Self::default() };
+        *self = Self {
+            clock_hz: self.clock_hz,
+            is_stuck: self.is_stuck,
+            is_noisy: self.is_noisy,
+            ..Self::default()
+        };
     }
 
     /// Time of one bit in ticks of 168 MHz.
@@ -211,6 +219,9 @@ impl I2c {
             Wire::Address(byte) => {
                 let is_read = byte & 1 != 0;
                 (self.refused, self.received, self.stretched) = (false, 0, None);
+                if self.is_noisy {
+                    self.sr1 |= BERR;
+                }
                 if slaves.start(byte >> 1, is_read, now) {
                     self.sr1 |= ADDR;
                     self.is_sender = !is_read;
@@ -335,10 +346,10 @@ impl I2c {
                 if value & CR1_RESET != 0 || value & 1 == 0 {
                     slaves.stop(now);
                     let old = self.clone();
-                    *self = Self { clock_hz: old.clock_hz, is_stuck: old.is_stuck, ..Self::default() };
+                    self.reset();
                     if value & CR1_RESET == 0 {
                         // Switching off keeps the configuration.
-                        (self.cr2, self.ccr, self.trise) = (old.cr2, old.ccr, old.trise);
+                        (self.cr2, self.oar, self.ccr, self.trise) = (old.cr2, old.oar, old.ccr, old.trise);
                     }
                     self.cr1 = value & !(CR1_START | CR1_STOP);
                     return Some(());

@@ -24,6 +24,8 @@ pub struct Timer {
     /// Count, without wrapping, at `base_time`.
     base_count: u64,
     base_time: u64,
+    /// A debugger holds the core, and the counter with it.
+    is_frozen: bool,
 }
 
 impl Timer {
@@ -46,6 +48,7 @@ impl Timer {
             compare: [0; 4],
             base_count: 0,
             base_time: 0,
+            is_frozen: false,
         }
     }
 
@@ -54,7 +57,13 @@ impl Timer {
     }
 
     fn is_running(&self) -> bool {
-        self.cr1 & 1 != 0
+        self.cr1 & 1 != 0 && !self.is_frozen
+    }
+
+    /// A debugger holds the core and this counter, or lets both go. The outputs stay as they are.
+    pub fn freeze(&mut self, frozen: bool, now: u64) {
+        self.sync(now);
+        (self.is_frozen, self.base_time) = (frozen, now);
     }
 
     /// Count without wrapping at a time.
@@ -134,10 +143,13 @@ impl Timer {
         let index = channel - 1;
         let mode = self.ccmr[index / 2] >> (8 * (index % 2) + 4) & 7;
         let is_on = self.ccer >> (4 * index) & 1 != 0;
-        if !self.is_running() || !is_on || mode != 6 {
+        if self.cr1 & 1 == 0 || !is_on || mode != 6 {
             return 0;
         }
         let compare = u64::from(self.compare[index]).min(self.period());
+        if self.is_frozen {
+            return if self.base_count % self.period() < compare { 65536 } else { 0 };
+        }
         (compare * 65536 / self.period()) as u32
     }
 
@@ -258,5 +270,21 @@ mod tests {
         timer.write(0x00, 1, 0).unwrap();
         assert_eq!(timer.duty(2), 16384);
         assert_eq!(timer.frequency_hz(), 328_125.0);
+    }
+
+    #[test]
+    fn a_frozen_timer_leaves_its_pin_as_it_is() {
+        let mut timer = Timer::new(true);
+        for (register, value) in [(0x2C, 255), (0x38, 64), (0x18, 0x6800), (0x20, 0x10), (0x00, 1)] {
+            timer.write(register, value, 0).unwrap();
+        }
+        // Two ticks a count: high for 64 counts of 256.
+        for (count, duty) in [(10, 65536), (63, 65536), (64, 0), (200, 0)] {
+            let mut frozen = timer.clone();
+            frozen.freeze(true, 2 * count);
+            assert_eq!(frozen.duty(2), duty, "at {count}");
+            frozen.freeze(false, 1_000_000);
+            assert_eq!(frozen.duty(2), 16384);
+        }
     }
 }

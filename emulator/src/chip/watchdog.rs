@@ -11,6 +11,8 @@ pub struct Watchdog {
     is_unlocked: bool,
     /// When it bites; `None` while it sleeps.
     deadline: Option<u64>,
+    /// It stands still, with so much left.
+    frozen: Option<u64>,
     /// Shortest time that was left when it was fed, ticks.
     pub closest: Option<u64>,
 }
@@ -20,9 +22,21 @@ impl Watchdog {
         (u64::from(self.reload.min(0xFFF)) + 1) * (4 << self.prescaler.min(6)) * 168_000_000 / OSCILLATOR_HZ
     }
 
+    /// A debugger holds the core, and the watchdog with it, or lets both go.
+    pub fn freeze(&mut self, frozen: bool, now: u64) {
+        if frozen {
+            self.frozen = self.frozen.or(self.deadline.map(|deadline| deadline.saturating_sub(now)));
+        } else if let Some(left) = self.frozen.take() {
+            self.deadline = Some(now + left);
+        }
+    }
+
     /// When it bites.
     #[must_use]
     pub fn due(&self) -> u64 {
+        if self.frozen.is_some() {
+            return u64::MAX;
+        }
         self.deadline.unwrap_or(u64::MAX)
     }
 

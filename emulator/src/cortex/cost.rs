@@ -15,6 +15,8 @@ pub struct Cost {
     pub cycles: u16,
     /// True when the block sends an event (SEV).
     pub sends_event: bool,
+    /// True when the block writes the interrupt mask (CPS, MSR PRIMASK).
+    pub writes_mask: bool,
     /// True when the block contains floating-point instructions.
     pub uses_fpu: bool,
     /// The block begins the function with this number, counted from 1; 0 is none.
@@ -59,9 +61,11 @@ pub fn of_block(code: &[u8]) -> Cost {
         let timing = if is_wide(first) {
             let second = halfwords.next().unwrap_or(0);
             cost.uses_fpu |= is_fpu(first);
+            cost.writes_mask |= first & 0xFFF0 == 0xF380 && second & 0xF0FF == 0x8010;
             wide(first, second, after_memory)
         } else {
             cost.sends_event |= first == 0xBF40;
+            cost.writes_mask |= first & 0xFFEC == 0xB660;
             narrow(first, after_memory)
         };
         after_memory = timing.is_memory;

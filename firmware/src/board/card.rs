@@ -10,7 +10,9 @@ use embedded_hal::spi::{ErrorKind, ErrorType, Operation, SpiBus, SpiDevice};
 use embedded_sdmmc::sdcard::spi::AcquireOpts;
 use embedded_sdmmc::{Block, BlockCount, BlockDevice, BlockIdx, SdCard, SdCardError};
 
-use super::spi::{self, Speed, Spi};
+use stm32f4xx_hal::rcc::Rcc;
+
+use super::spi::{Port, Speed, Spi};
 
 /// Times a missing card is called; each takes a tenth of a second.
 const CALLS: u32 = 2;
@@ -22,11 +24,10 @@ pub(crate) struct Card {
 }
 
 impl Card {
-    /// Starts the bus. To be called once, and only when the deck is there: other decks use the pins
-    /// differently.
-    pub(crate) fn new() -> Self {
+    /// Starts the bus. To be called only when the deck is there: other decks use the pins differently.
+    pub(crate) fn new(port: Port, rcc: &mut Rcc) -> Self {
         let options = AcquireOpts { use_crc: true, acquire_retries: CALLS };
-        let sd = SdCard::new_with_options(Wire(spi::init()), Busy, options);
+        let sd = SdCard::new_with_options(Wire(Spi::new(port, rcc)), Busy, options);
         Self { sd, started: Cell::new(false) }
     }
 
@@ -36,7 +37,7 @@ impl Card {
         self.sd
             .spi(|wire| {
                 wire.0.set_speed(Speed::Start);
-                spi::select(false);
+                wire.0.select(false);
                 wire.0.write(&[0xFF; 10])
             })
             .map_err(|_| SdCardError::Transport)?;
@@ -53,9 +54,12 @@ impl Card {
     ) -> Result<T, SdCardError> {
         let started = if self.started.get() { Ok(()) } else { self.start() };
         let result = started.and_then(|()| work(&self.sd));
-        spi::select(false);
         // One more byte makes the card let go of its data line.
-        let released = self.sd.spi(|wire| wire.0.write(&[0xFF])).is_ok();
+        let release = |wire: &mut Wire| {
+            wire.0.select(false);
+            wire.0.write(&[0xFF])
+        };
+        let released = self.sd.spi(release).is_ok();
         self.started.set(result.is_ok() && released);
         result
     }
@@ -86,7 +90,7 @@ impl ErrorType for Wire {
 
 impl SpiDevice for Wire {
     fn transaction(&mut self, operations: &mut [Operation<'_, u8>]) -> Result<(), ErrorKind> {
-        spi::select(true);
+        self.0.select(true);
         for operation in operations {
             match operation {
                 Operation::Read(words) => self.0.read(words)?,

@@ -1,5 +1,8 @@
 //! DMA streams: one transfer at a time between a peripheral's data register and a static buffer.
 //!
+//! Own, because the HAL's transfer owns stream, peripheral and buffer: here a task starts a transfer, an
+//! interrupt ends it, another one pauses its requests, and a ring is read while the stream fills it.
+//!
 //! | stream | channel | what |
 //! |---|---|---|
 //! | DMA1 stream 2 | 3 | I2C3 receive (sensors) |
@@ -12,7 +15,7 @@
 
 use core::sync::atomic::{Ordering, compiler_fence};
 
-use stm32f4xx_hal::pac::{DMA1, DMA2, dma2};
+use stm32f4xx_hal::pac::dma2;
 
 use super::reg;
 
@@ -59,20 +62,12 @@ pub(crate) struct Flags {
     pub(crate) error: bool,
 }
 
-/// Gives both controllers their clocks.
-pub(crate) fn init() {
-    reg::rcc().ahb1enr().modify(|_, w| w.dma1en().set_bit().dma2en().set_bit());
-}
-
 impl Stream {
     fn block(self) -> &'static dma2::RegisterBlock {
-        let address = match self.controller {
-            Controller::One => DMA1::ptr(),
-            Controller::Two => DMA2::ptr(),
-        };
-        // SAFETY: the address is the controller's; its registers are volatile cells. Every stream has
-        // one owner, and the shared flag registers are cleared by writing ones.
-        unsafe { &*address }
+        match self.controller {
+            Controller::One => reg::dma1(),
+            Controller::Two => reg::dma2(),
+        }
     }
 
     fn stream(self) -> &'static dma2::ST {
@@ -80,44 +75,32 @@ impl Stream {
         self.block().st(usize::from(self.number & 7))
     }
 
-    /// Position of the stream's six flags in its flag register.
-    fn flag_shift(self) -> u32 {
-        match self.number & 3 {
-            0 => 0,
-            1 => 6,
-            2 => 16,
-            _ => 22,
-        }
-    }
-
     /// Starts a transfer.
     pub(crate) fn start(self, transfer: Transfer) {
         self.stop();
         let stream = self.stream();
-        // SAFETY: the addresses are a data register's and a static buffer's (the caller's promise);
-        // the other registers take these values.
+        // SAFETY: the addresses are a data register's and a static buffer's, which is the caller's promise.
         unsafe {
-            stream.par().write(|w| w.bits(transfer.peripheral));
-            stream.m0ar().write(|w| w.bits(transfer.memory));
-            stream.ndtr().write(|w| w.bits(u32::from(transfer.length)));
+            stream.par().write(|w| w.pa().bits(transfer.peripheral));
+            stream.m0ar().write(|w| w.m0a().bits(transfer.memory));
         }
+        stream.ndtr().write(|w| w.ndt().set(transfer.length));
         // The buffer's bytes are in memory before the stream may read them.
         compiler_fence(Ordering::SeqCst);
-        let bit = |on: bool, position: u32| u32::from(on) << position;
-        let settings = u32::from(self.channel & 7) << 25
-            | bit(transfer.wide, 13)
-            | bit(transfer.wide, 11)
-            | bit(transfer.advance, 10)
-            | bit(transfer.circular, 8)
-            | bit(transfer.to_peripheral, 6)
-            | bit(transfer.interrupt, 4)
-            | bit(transfer.interrupt && transfer.circular, 3)
-            | bit(transfer.interrupt, 2);
-        // SAFETY: channel, size, increment, circular, direction, interrupts (end, half, error);
-        // direct mode, low priority.
-        stream.cr().write(|w| unsafe { w.bits(settings) });
-        // SAFETY: the same with the enable bit.
-        stream.cr().write(|w| unsafe { w.bits(settings | 1) });
+        // Direct mode, low priority.
+        stream.cr().write(|w| {
+            w.chsel().set(self.channel & 7);
+            if transfer.wide {
+                w.msize().bits16().psize().bits16();
+            }
+            if transfer.to_peripheral {
+                w.dir().memory_to_peripheral();
+            }
+            w.minc().bit(transfer.advance).circ().bit(transfer.circular);
+            w.tcie().bit(transfer.interrupt).teie().bit(transfer.interrupt);
+            w.htie().bit(transfer.interrupt && transfer.circular)
+        });
+        stream.cr().modify(|_, w| w.en().set_bit());
     }
 
     /// Stops the stream and clears its flags.
@@ -142,7 +125,9 @@ impl Stream {
 
     /// Reads and clears the flags.
     pub(crate) fn take_flags(self) -> Flags {
-        let (block, shift) = (self.block(), self.flag_shift());
+        let block = self.block();
+        // Where the stream's six flags are in its register.
+        let shift = [0, 6, 16, 22].get(usize::from(self.number & 3)).copied().unwrap_or(0);
         let status = if self.number < 4 { block.lisr().read().bits() } else { block.hisr().read().bits() };
         let mine = status & (0x3D << shift);
         // SAFETY: writing a one clears that flag, zeros leave the other streams' flags.

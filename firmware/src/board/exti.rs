@@ -1,32 +1,30 @@
 //! Lines that interrupt: the gyroscope's data-ready (PC14) and the radio's flow control (PA4).
+//!
+//! The HAL sets them up. The handlers go to the registers: they own no pin, and the flow control must act
+//! within microseconds.
 
 use embassy_sync::blocking_mutex::raw::CriticalSectionRawMutex;
 use embassy_sync::signal::Signal;
-use stm32f4xx_hal::pac::interrupt;
+use stm32f4xx_hal::gpio::{Edge, ExtiPin, PA4, PC14};
+use stm32f4xx_hal::pac::{EXTI, interrupt};
+use stm32f4xx_hal::syscfg::SysCfg;
 
-use super::gpio::{Pin, Port, Pull};
 use super::{reg, time, uart};
-
-const DATA_READY: Pin = Pin(Port::C, 14);
-const FLOW_CONTROL: Pin = Pin(Port::A, 4);
 
 /// Raised at every data-ready, with the microsecond (low 32 bits) of the edge.
 static READY: Signal<CriticalSectionRawMutex, u32> = Signal::new();
 
 /// Connects the lines. The interrupts are enabled with the others, in [`super::irq`].
-pub(crate) fn init() {
-    reg::rcc().apb2enr().modify(|_, w| w.syscfgen().set_bit());
-    DATA_READY.input(Pull::None);
-    FLOW_CONTROL.input(Pull::None);
-    let (syscfg, exti) = (reg::syscfg(), reg::exti());
-    // SAFETY: line 4 from port A (0), line 14 from port C (2); the other lines are not used.
-    unsafe {
-        syscfg.exticr2().modify(|r, w| w.bits(r.bits() & !0xF));
-        syscfg.exticr4().modify(|r, w| w.bits((r.bits() & !0xF00) | 0x200));
-    }
-    exti.rtsr().modify(|_, w| w.tr4().set_bit().tr14().set_bit());
-    exti.ftsr().modify(|_, w| w.tr4().set_bit());
-    exti.imr().modify(|_, w| w.mr4().set_bit().mr14().set_bit());
+pub(crate) fn init(data_ready: PC14, flow_control: PA4, mut syscfg: SysCfg, mut exti: EXTI) {
+    let mut data_ready = data_ready.into_floating_input();
+    data_ready.make_interrupt_source(&mut syscfg);
+    data_ready.trigger_on_edge(&mut exti, Edge::Rising);
+    data_ready.enable_interrupt(&mut exti);
+    // Without a radio processor the line floats: then nothing is sent.
+    let mut flow_control = flow_control.into_pull_up_input();
+    flow_control.make_interrupt_source(&mut syscfg);
+    flow_control.trigger_on_edge(&mut exti, Edge::RisingFalling);
+    flow_control.enable_interrupt(&mut exti);
 }
 
 /// Waits for the gyroscope's next sample; the time of its edge, µs (low 32 bits).
@@ -36,7 +34,7 @@ pub(crate) async fn data_ready() -> u32 {
 
 /// True while the radio processor has no room for more bytes.
 pub(crate) fn radio_is_full() -> bool {
-    FLOW_CONTROL.is_high()
+    reg::gpioa().idr().read().idr4().is_high()
 }
 
 #[interrupt]

@@ -1,4 +1,5 @@
-//! Panic and hard fault: motors off first, then a record for the next start, then a reset.
+//! Panic and hard fault: motors off first, then a record for the next start, then a reset, when the radio
+//! processor is quiet.
 
 use core::mem::MaybeUninit;
 use core::panic::PanicInfo;
@@ -8,7 +9,7 @@ use cortex_m::peripheral::SCB;
 use cortex_m_rt::exception;
 use steady_firmware::fault::{Kind, Record, Registers};
 
-use super::{motors, time};
+use super::{motors, time, uart};
 
 /// In core-coupled memory, which the bootloader does not use: it survives the reset.
 #[unsafe(link_section = ".ccm_noinit")]
@@ -16,7 +17,7 @@ static mut RECORD: MaybeUninit<Record> = MaybeUninit::uninit();
 
 /// Takes the record the run before this one left, if it did.
 pub(crate) fn take_record() -> Option<Record> {
-    // SAFETY: called once, at start, before anything that could fault writes it. Every field is an
+    // SAFETY: called once, and whoever else writes it resets the chip at once. Every field is an
     // integer, so that whatever the memory holds is a value; the volatile read keeps the compiler
     // from assuming anything about it.
     unsafe {
@@ -32,6 +33,7 @@ fn die(kind: Kind, registers: Registers, text: core::fmt::Arguments<'_>) -> ! {
     let record = Record::new(kind, time::now_us_low() / 1000, registers, text);
     // SAFETY: interrupts are off and nothing else runs any more.
     unsafe { addr_of_mut!(RECORD).cast::<Record>().write_volatile(record) };
+    uart::quiet_radio();
     SCB::sys_reset()
 }
 

@@ -4,6 +4,9 @@
 //! repeated start, then the received bytes by DMA), and the task that waits for it sleeps meanwhile.
 //! Nothing waits for a bus without a limit: a job that does not end in time resets the peripheral and
 //! clocks a stuck chip free.
+//!
+//! Own, because the HAL's I2C waits for the bus in loops without a limit, or, with DMA, has neither an async
+//! interface nor a way out of a bus that hangs.
 
 use core::cell::RefCell;
 
@@ -12,16 +15,20 @@ use embassy_sync::blocking_mutex::raw::CriticalSectionRawMutex;
 use embassy_sync::signal::Signal;
 use embassy_time::{Duration, with_timeout};
 use embedded_hal_async::i2c::{ErrorKind, ErrorType, I2c, NoAcknowledgeSource, Operation};
+use stm32f4xx_hal::gpio::{Alternate, OpenDrain, PA8, PB6, PB7, PC9, Pin, PinState, Pull, Speed};
 use stm32f4xx_hal::pac::{I2C1, I2C3, i2c1, interrupt};
+use stm32f4xx_hal::rcc::{Enable, Rcc};
 
 use super::dma::{Controller, Stream, Transfer};
-use super::gpio::{Drive, Pin, Port, Pull};
 use super::{reg, time};
 
 /// Most bytes one job can write: an EEPROM page and its address.
 const WRITE_SIZE: usize = 34;
 /// Most bytes one job can read.
 const READ_SIZE: usize = 64;
+
+/// Times a transfer that was not acknowledged is done again.
+const RETRIES: u8 = 2;
 
 /// APB1, MHz.
 const APB1_MHZ: u8 = 42;
@@ -71,9 +78,7 @@ impl Job {
 
 /// A bus's hardware.
 struct Hardware {
-    address: *const i2c1::RegisterBlock,
-    scl: Pin,
-    sda: Pin,
+    is_sensors: bool,
     receive: Stream,
 }
 
@@ -84,16 +89,9 @@ pub(crate) struct Shared {
     outcome: Signal<CriticalSectionRawMutex, Result<(), ErrorKind>>,
 }
 
-// SAFETY: the raw pointer is a peripheral's address, valid everywhere and at all times.
-unsafe impl Sync for Hardware {}
-// SAFETY: as above.
-unsafe impl Send for Hardware {}
-
 static SENSORS: Shared = Shared {
     hardware: Hardware {
-        address: I2C3::ptr(),
-        scl: Pin(Port::A, 8),
-        sda: Pin(Port::C, 9),
+        is_sensors: true,
         receive: Stream { controller: Controller::One, number: 2, channel: 3 },
     },
     job: Mutex::new(RefCell::new(Job::new())),
@@ -102,63 +100,50 @@ static SENSORS: Shared = Shared {
 
 static EEPROM: Shared = Shared {
     hardware: Hardware {
-        address: I2C1::ptr(),
-        scl: Pin(Port::B, 6),
-        sda: Pin(Port::B, 7),
+        is_sensors: false,
         receive: Stream { controller: Controller::One, number: 5, channel: 1 },
     },
     job: Mutex::new(RefCell::new(Job::new())),
     outcome: Signal::new(),
 };
 
-/// One of the buses, as the task that owns it sees it.
-pub(crate) struct Bus {
+/// A wire of a bus.
+type Wire<const P: char, const N: u8> = Pin<P, N, Alternate<4, OpenDrain>>;
+
+/// One of the buses, as the task that owns it sees it: clock and data wire by port and number.
+pub(crate) struct Bus<const CP: char, const CN: u8, const DP: char, const DN: u8> {
     shared: &'static Shared,
+    scl: Wire<CP, CN>,
+    sda: Wire<DP, DN>,
     /// Longest time a transfer may take.
     limit: Duration,
 }
 
-/// The sensors' bus. To be called once.
-pub(crate) fn sensors() -> Bus {
-    reg::rcc().apb1enr().modify(|_, w| w.i2c3en().set_bit());
+/// The sensors' bus.
+pub(crate) type SensorBus = Bus<'A', 8, 'C', 9>;
+/// The EEPROM's bus.
+pub(crate) type EepromBus = Bus<'B', 6, 'B', 7>;
+
+/// The sensors' bus. The peripheral is given up: the interrupts use it.
+pub(crate) fn sensors(_: I2C3, scl: PA8, sda: PC9, rcc: &mut Rcc) -> SensorBus {
+    I2C3::enable(rcc);
+    let scl = scl.into_alternate_open_drain().internal_resistor(Pull::Up).speed(Speed::Medium);
+    let sda = sda.into_alternate_open_drain().internal_resistor(Pull::Up).speed(Speed::Medium);
     // The longest sensor transfer takes 0.6 ms.
-    Bus::new(&SENSORS, Duration::from_millis(2))
+    Bus { shared: &SENSORS, scl, sda, limit: Duration::from_millis(2) }
 }
 
-/// The EEPROM's bus. To be called once.
-pub(crate) fn eeprom() -> Bus {
-    reg::rcc().apb1enr().modify(|_, w| w.i2c1en().set_bit());
-    Bus::new(&EEPROM, Duration::from_millis(10))
+/// The EEPROM's bus, likewise.
+pub(crate) fn eeprom(_: I2C1, scl: PB6, sda: PB7, rcc: &mut Rcc) -> EepromBus {
+    I2C1::enable(rcc);
+    let scl = scl.into_alternate_open_drain().internal_resistor(Pull::Up).speed(Speed::Medium);
+    let sda = sda.into_alternate_open_drain().internal_resistor(Pull::Up).speed(Speed::Medium);
+    Bus { shared: &EEPROM, scl, sda, limit: Duration::from_millis(10) }
 }
 
 impl Hardware {
     fn block(&self) -> &'static i2c1::RegisterBlock {
-        // SAFETY: the address is the peripheral's; its registers are volatile cells.
-        unsafe { &*self.address }
-    }
-
-    /// Frees a bus whose data line a chip holds low in the middle of a byte: nine clocks and a stop.
-    fn free_bus(&self) {
-        for pin in [self.scl, self.sda] {
-            pin.set(true);
-            pin.output(Drive::OpenDrain);
-        }
-        for _ in 0..9 {
-            if self.sda.is_high() {
-                break;
-            }
-            self.scl.set(false);
-            half_bit();
-            self.scl.set(true);
-            half_bit();
-        }
-        self.sda.set(false);
-        half_bit();
-        self.sda.set(true);
-        half_bit();
-        for pin in [self.scl, self.sda] {
-            pin.alternate(4, Drive::OpenDrain, Pull::Up);
-        }
+        if self.is_sensors { reg::i2c3() } else { reg::i2c1() }
     }
 
     /// Switches the event and error interrupts on or off.
@@ -172,10 +157,12 @@ impl Hardware {
         let i2c = self.block();
         i2c.cr1().write(|w| w.swrst().set_bit());
         i2c.cr1().write(|w| w);
-        // SAFETY: both values are in the fields' ranges.
+        // SAFETY: the values are in the fields' ranges; the reference manual wants bit 14 of the own address,
+        // which there is none of, at 1.
         unsafe {
             i2c.cr2().write(|w| w.freq().bits(APB1_MHZ));
             i2c.ccr().write(|w| w.f_s().set_bit().ccr().bits(CLOCK_CONTROL));
+            i2c.oar1().write(|w| w.bits(1 << 14));
         }
         i2c.trise().write(|w| w.trise().set(RISE_TIME));
         i2c.cr1().write(|w| w.pe().set_bit());
@@ -260,13 +247,23 @@ impl Shared {
         }
     }
 
-    /// Not acknowledged, arbitration lost, misplaced start or stop.
+    /// Not acknowledged, arbitration lost, a byte too late, misplaced start or stop.
     fn on_error(&self) {
         self.with_job(|job| {
             let i2c = self.hardware.block();
-            let refused = i2c.sr1().read().af().bit_is_set();
-            // SAFETY: writing a zero clears an error flag; the other flags are read-only.
-            i2c.sr1().write(|w| unsafe { w.bits(0) });
+            let status = i2c.sr1().read();
+            let refused = status.af().bit_is_set();
+            let lost =
+                status.arlo().bit_is_set() || status.ovr().bit_is_set() || status.timeout().bit_is_set();
+            if status.berr().bit_is_set() && !refused && !lost {
+                // A start or stop out of place. Noise looks like that too, and the transfer goes on all the
+                // same; one that does not runs into its limit.
+                // SAFETY: a one leaves an error flag, a zero clears it; the other flags are read-only.
+                i2c.sr1().write(|w| unsafe { w.bits(u16::MAX) }.berr().clear_bit());
+                return;
+            }
+            // Zeros clear the error flags; the others are read-only.
+            i2c.sr1().reset();
             self.hardware.receive.stop();
             if job.phase == Phase::Idle {
                 // Nobody waits for it.
@@ -291,15 +288,49 @@ impl Shared {
     }
 }
 
-impl Bus {
-    fn new(shared: &'static Shared, limit: Duration) -> Self {
-        shared.hardware.free_bus();
-        shared.hardware.reset();
-        Self { shared, limit }
+impl<const CP: char, const CN: u8, const DP: char, const DN: u8> Bus<CP, CN, DP, DN> {
+    /// Brings wires and peripheral to rest. The clock of the firmware must run.
+    pub(crate) fn start(mut self) -> Self {
+        self.free();
+        self.shared.hardware.reset();
+        self
     }
 
-    /// Writes some bytes, then reads some.
+    /// Frees a bus whose data line a chip holds low in the middle of a byte: nine clocks and a stop.
+    fn free(&mut self) {
+        let Self { scl, sda, .. } = self;
+        scl.with_open_drain_output_in_state(PinState::High, |scl| {
+            sda.with_open_drain_output_in_state(PinState::High, |sda| {
+                for _ in 0..9 {
+                    if sda.is_high() {
+                        break;
+                    }
+                    scl.set_low();
+                    half_bit();
+                    scl.set_high();
+                    half_bit();
+                }
+                sda.set_low();
+                half_bit();
+                sda.set_high();
+                half_bit();
+            });
+        });
+    }
+
+    /// Writes some bytes, then reads some. A chip that does not acknowledge is asked again.
     async fn transfer(&mut self, address: u8, write: &[u8], read: &mut [u8]) -> Result<(), ErrorKind> {
+        let mut outcome = self.attempt(address, write, read).await;
+        for _ in 0..RETRIES {
+            if !matches!(outcome, Err(ErrorKind::NoAcknowledge(_))) {
+                break;
+            }
+            outcome = self.attempt(address, write, read).await;
+        }
+        outcome
+    }
+
+    async fn attempt(&mut self, address: u8, write: &[u8], read: &mut [u8]) -> Result<(), ErrorKind> {
         let outcome = match self.begin(address, write, read.len()) {
             Ok(()) => {
                 with_timeout(self.limit, self.shared.outcome.wait()).await.unwrap_or(Err(ErrorKind::Other))
@@ -363,17 +394,17 @@ impl Bus {
         // that must not reach the handlers.
         self.shared.hardware.set_events(false);
         self.shared.with_job(|job| job.phase = Phase::Idle);
-        self.shared.hardware.free_bus();
+        self.free();
         self.shared.hardware.reset();
         self.shared.outcome.reset();
     }
 }
 
-impl ErrorType for Bus {
+impl<const CP: char, const CN: u8, const DP: char, const DN: u8> ErrorType for Bus<CP, CN, DP, DN> {
     type Error = ErrorKind;
 }
 
-impl I2c for Bus {
+impl<const CP: char, const CN: u8, const DP: char, const DN: u8> I2c for Bus<CP, CN, DP, DN> {
     async fn transaction(&mut self, address: u8, operations: &mut [Operation<'_>]) -> Result<(), ErrorKind> {
         // What the chips here need: a write, a read, or a write and a read.
         match operations {

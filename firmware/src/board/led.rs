@@ -1,44 +1,40 @@
 //! The five LEDs the processor drives itself. (The sixth, blue right, hangs on the radio processor.)
 
-use super::gpio::{Drive, Pin, Port};
+use stm32f4xx_hal::gpio::{Output, PC0, PC1, PC2, PC3, PD2, PinState};
 
-/// One of the LEDs.
-#[derive(Clone, Copy)]
-pub(crate) enum Led {
-    BlueLeft,
-    GreenLeft,
-    RedLeft,
-    GreenRight,
-    RedRight,
+/// The LEDs. Blue lights with a high level, the others with a low one.
+pub(crate) struct Leds {
+    blue_left: PD2<Output>,
+    green_left: PC1<Output>,
+    red_left: PC0<Output>,
+    green_right: PC2<Output>,
+    red_right: PC3<Output>,
 }
 
-/// All of them.
-pub(crate) const ALL: [Led; 5] =
-    [Led::BlueLeft, Led::GreenLeft, Led::RedLeft, Led::GreenRight, Led::RedRight];
-
-/// Makes the pins outputs, all LEDs off.
-pub(crate) fn init() {
-    for led in ALL {
-        set(led, false);
-        led.pin().0.output(Drive::PushPull);
-    }
-}
-
-/// Switches an LED.
-pub(crate) fn set(led: Led, on: bool) {
-    let (pin, lit_by_high) = led.pin();
-    pin.set(on == lit_by_high);
-}
-
-impl Led {
-    /// The pin, and whether a high level lights the LED.
-    const fn pin(self) -> (Pin, bool) {
-        match self {
-            Self::BlueLeft => (Pin(Port::D, 2), true),
-            Self::GreenLeft => (Pin(Port::C, 1), false),
-            Self::RedLeft => (Pin(Port::C, 0), false),
-            Self::GreenRight => (Pin(Port::C, 2), false),
-            Self::RedRight => (Pin(Port::C, 3), false),
+impl Leds {
+    /// All off.
+    pub(crate) fn new(
+        blue_left: PD2,
+        green_left: PC1,
+        red_left: PC0,
+        green_right: PC2,
+        red_right: PC3,
+    ) -> Self {
+        Self {
+            blue_left: blue_left.into_push_pull_output(),
+            green_left: green_left.into_push_pull_output_in_state(PinState::High),
+            red_left: red_left.into_push_pull_output_in_state(PinState::High),
+            green_right: green_right.into_push_pull_output_in_state(PinState::High),
+            red_right: red_right.into_push_pull_output_in_state(PinState::High),
         }
+    }
+
+    /// Shows something.
+    pub(crate) fn show(&mut self, lit: &steady_firmware::leds::Leds) {
+        self.blue_left.set_state(lit.blue_left.into());
+        self.green_left.set_state((!lit.green_left).into());
+        self.red_left.set_state((!lit.red_left).into());
+        self.green_right.set_state((!lit.green_right).into());
+        self.red_right.set_state((!lit.red_right).into());
     }
 }

@@ -1,4 +1,7 @@
 //! What the processor's memory says: gain tables, platform, serial number.
+//!
+//! Own, because the HAL does not know the one-time programmable area, and its flash driver has one owner where
+//! two tasks read.
 
 use core::convert::Infallible;
 

@@ -6,69 +6,86 @@
 //! | M2 back right | PB11 | TIM2 channel 4 |
 //! | M3 back left | PA15 | TIM2 channel 1 |
 //! | M4 front left | PB9 | TIM4 channel 4 |
+//!
+//! The HAL drives them. Only the emergency stop goes past it: it needs no ownership, as a panic or a fault
+//! may come from anywhere.
 
-use super::gpio::{Drive, Pin, Port, Pull};
+use stm32f4xx_hal::gpio::{Debugger, Output, PA1, PA15, PB9, PB11, Pull, Speed};
+use stm32f4xx_hal::pac::{TIM2, TIM4};
+use stm32f4xx_hal::prelude::*;
+use stm32f4xx_hal::rcc::Rcc;
+use stm32f4xx_hal::timer::pwm::{C1, C2, C4, PwmChannel};
+
 use super::reg;
 
-/// The timers' period, counts: 84 MHz / 256.
-const PERIOD: u32 = 255;
+/// 84 MHz / 256.
+const FREQUENCY_HZ: u32 = 328_125;
 
-const M1: Pin = Pin(Port::A, 1);
-const M2: Pin = Pin(Port::B, 11);
-const M3: Pin = Pin(Port::A, 15);
-const M4: Pin = Pin(Port::B, 9);
-
-/// Starts the timers with all motors off.
-pub(crate) fn init() {
-    reg::rcc().apb1enr().modify(|_, w| w.tim2en().set_bit().tim4en().set_bit());
-    let (tim2, tim4) = (reg::tim2(), reg::tim4());
-
-    tim2.psc().write(|w| w.psc().set(0));
-    tim2.arr().write(|w| w.arr().set(PERIOD));
-    // PWM mode 1, new values from the next period on; active high.
-    tim2.ccmr1_output()
-        .write(|w| w.oc1m().pwm_mode1().oc1pe().enabled().oc2m().pwm_mode1().oc2pe().enabled());
-    tim2.ccmr2_output().write(|w| w.oc4m().pwm_mode1().oc4pe().enabled());
-
-    tim4.psc().write(|w| w.psc().set(0));
-    tim4.arr().write(|w| w.arr().set(PERIOD as u16));
-    tim4.ccmr2_output().write(|w| w.oc4m().pwm_mode1().oc4pe().enabled());
-
-    set([0; 4]);
-    tim2.egr().write(|w| w.ug().set_bit());
-    tim4.egr().write(|w| w.ug().set_bit());
-    tim2.ccer().write(|w| w.cc1e().set_bit().cc2e().set_bit().cc4e().set_bit());
-    tim4.ccer().write(|w| w.cc4e().set_bit());
-    tim2.cr1().write(|w| w.cen().set_bit());
-    tim4.cr1().write(|w| w.cen().set_bit());
-
-    for pin in [M1, M2, M3] {
-        pin.alternate(1, Drive::PushPull, Pull::None);
-    }
-    M4.alternate(2, Drive::PushPull, Pull::None);
+/// The motors' pins.
+pub(crate) struct Pins {
+    m1: PA1<Output>,
+    m2: PB11<Output>,
+    m3: PA15<Output>,
+    m4: PB9<Output>,
 }
 
-/// Sets the power of the motors, 0 to 65535, in the order M1 to M4.
-pub(crate) fn set(power: [u16; 4]) {
-    let [m1, m2, m3, m4] = power.map(|power| power >> 8);
-    let tim2 = reg::tim2();
-    tim2.ccr2().write(|w| w.ccr().set(u32::from(m1)));
-    tim2.ccr4().write(|w| w.ccr().set(u32::from(m2)));
-    tim2.ccr1().write(|w| w.ccr().set(u32::from(m3)));
-    reg::tim4().ccr4().write(|w| w.ccr().set(m4));
-}
-
-/// Holds the motors' pins low, whatever the timers do.
-pub(crate) fn hold_off() {
-    for pin in [M1, M2, M3, M4] {
-        pin.set(false);
-        pin.output(Drive::PushPull);
+impl Pins {
+    /// Drives them low. PA15 belongs to the debug port after a reset and is pulled up.
+    pub(crate) fn low(m1: PA1, m2: PB11, m3: PA15<Debugger>, m4: PB9) -> Self {
+        // A pulse is 12 ns times the duty long: slower edges would eat the shortest ones.
+        const EDGES: Speed = Speed::VeryHigh;
+        Self {
+            m1: m1.into_push_pull_output().speed(EDGES),
+            m2: m2.into_push_pull_output().speed(EDGES),
+            m3: m3.into_push_pull_output().speed(EDGES).internal_resistor(Pull::None),
+            m4: m4.into_push_pull_output().speed(EDGES),
+        }
     }
 }
 
-/// Stops the motors from any state of the machine, without waiting for the timers: the first thing a
-/// panic or a fault does.
+/// The motors.
+pub(crate) struct Motors {
+    m1: PwmChannel<TIM2, C2>,
+    m2: PwmChannel<TIM2, C4>,
+    m3: PwmChannel<TIM2, C1>,
+    m4: PwmChannel<TIM4, C4>,
+}
+
+impl Motors {
+    /// Starts the timers with all motors off.
+    pub(crate) fn start(tim2: TIM2, tim4: TIM4, pins: Pins, rcc: &mut Rcc) -> Self {
+        let (_, (ch1, ch2, _, ch4)) = tim2.pwm_hz(FREQUENCY_HZ.Hz(), rcc);
+        let (_, (.., m4)) = tim4.pwm_hz(FREQUENCY_HZ.Hz(), rcc);
+        let mut motors = Self {
+            m1: ch2.with(pins.m1),
+            m2: ch4.with(pins.m2),
+            m3: ch1.with(pins.m3),
+            m4: m4.with(pins.m4),
+        };
+        motors.set([0; 4]);
+        motors.m1.enable();
+        motors.m2.enable();
+        motors.m3.enable();
+        motors.m4.enable();
+        motors
+    }
+
+    /// Sets the power of the motors, 0 to 65535, in the order M1 to M4.
+    pub(crate) fn set(&mut self, power: [u16; 4]) {
+        let [m1, m2, m3, m4] = power.map(|power| power >> 8);
+        self.m1.set_duty(m1);
+        self.m2.set_duty(m2);
+        self.m3.set_duty(m3);
+        self.m4.set_duty(m4);
+    }
+}
+
+/// Stops the motors from any state of the machine, without waiting for the timers: the pins are driven low
+/// as outputs. The first thing a panic or a fault does.
 pub(crate) fn stop_now() {
-    hold_off();
-    set([0; 4]);
+    let (a, b) = (reg::gpioa(), reg::gpiob());
+    a.bsrr().write(|w| w.br1().reset().br15().reset());
+    b.bsrr().write(|w| w.br9().reset().br11().reset());
+    a.moder().modify(|_, w| w.moder1().output().moder15().output());
+    b.moder().modify(|_, w| w.moder9().output().moder11().output());
 }

@@ -2,12 +2,12 @@
 
 use steady_firmware::fault::ResetReason;
 
-use super::reg;
+use stm32f4xx_hal::pac::RCC;
 
 /// Reads the reason of this start and clears it for the next.
-pub(crate) fn reason() -> ResetReason {
-    let flags = reg::rcc().csr().read();
-    reg::rcc().csr().modify(|_, w| w.rmvf().set_bit());
+pub(crate) fn reason(rcc: &RCC) -> ResetReason {
+    let flags = rcc.csr().read();
+    rcc.csr().modify(|_, w| w.rmvf().set_bit());
     // A power-on sets the pin's flag as well, and the pin's flag accompanies every other: most
     // specific first.
     if flags.wdgrstf().bit_is_set() {

@@ -1,19 +1,23 @@
 //! The card's bus: SPI1 with the select line PC12. Long transfers go by DMA while the processor sleeps,
 //! short ones byte by byte.
 //!
+//! The HAL sets the bus up and does the short transfers; the long ones are here, because the HAL's DMA has no
+//! limit of time and cannot sleep.
+//!
 //! It blocks, and therefore belongs to the thread: whatever else the drone does runs in interrupts.
 
-use core::cell::UnsafeCell;
-use core::sync::atomic::{AtomicBool, Ordering};
+use core::sync::atomic::{AtomicBool, AtomicU8, Ordering};
 
-use embedded_hal::spi::{ErrorKind, ErrorType, SpiBus};
-use stm32f4xx_hal::pac::interrupt;
+use embedded_hal::spi::{Error, ErrorKind, ErrorType, MODE_0, SpiBus};
+use stm32f4xx_hal::gpio::{Output, PA5, PA6, PA7, PC12, PinState, Pull, Speed as Edges};
+use stm32f4xx_hal::pac::{SPI1, interrupt};
+use stm32f4xx_hal::prelude::*;
+use stm32f4xx_hal::rcc::Rcc;
+use stm32f4xx_hal::spi::Spi as HalSpi;
 
 use super::dma::{Controller, Stream, Transfer};
-use super::gpio::{Drive, Pin, Port, Pull};
 use super::{reg, time};
 
-const SELECT: Pin = Pin(Port::C, 12);
 const RECEIVE: Stream = Stream { controller: Controller::Two, number: 0, channel: 3 };
 const TRANSMIT: Stream = Stream { controller: Controller::Two, number: 5, channel: 3 };
 
@@ -28,68 +32,62 @@ const LIMIT_US: u32 = 20_000;
 #[derive(Clone, Copy)]
 pub(crate) enum Speed {
     /// 84 MHz / 256 = 328 kHz: a card must be started below 400 kHz.
-    Start = 0b111,
+    Start,
     /// 84 MHz / 4 = 21 MHz.
-    Full = 0b001,
+    Full,
 }
 
-struct DmaBuffer(UnsafeCell<[u8; BUFFER]>);
-// SAFETY: used only by the one `Spi`, and by its streams while that waits for them.
-unsafe impl Sync for DmaBuffer {}
+/// The port and its pins: clock, from the card, to the card, select.
+pub(crate) struct Port {
+    pub(crate) spi: SPI1,
+    pub(crate) pins: (PA5, PA6, PA7),
+    pub(crate) select: PC12,
+}
 
-static OUT: DmaBuffer = DmaBuffer(UnsafeCell::new([0xFF; BUFFER]));
-static IN: DmaBuffer = DmaBuffer(UnsafeCell::new([0; BUFFER]));
+// The DMA's buffers.
+static OUT: [AtomicU8; BUFFER] = [const { AtomicU8::new(0) }; BUFFER];
+static IN: [AtomicU8; BUFFER] = [const { AtomicU8::new(0) }; BUFFER];
 static DONE: AtomicBool = AtomicBool::new(false);
 
-/// The bus. The card's select line is [`select`].
-pub(crate) struct Spi(());
-
-/// Starts the bus at its slowest. To be called once.
-pub(crate) fn init() -> Spi {
-    reg::rcc().apb2enr().modify(|_, w| w.spi1en().set_bit());
-    SELECT.set(true);
-    SELECT.output(Drive::PushPull);
-    Pin(Port::A, 5).alternate(5, Drive::PushPull, Pull::None);
-    // A missing card reads as ones, which no answer begins with.
-    Pin(Port::A, 6).alternate(5, Drive::PushPull, Pull::Up);
-    Pin(Port::A, 7).alternate(5, Drive::PushPull, Pull::None);
-    let mut spi = Spi(());
-    spi.set_speed(Speed::Start);
-    spi
+/// The bus.
+pub(crate) struct Spi {
+    port: HalSpi<SPI1>,
+    select: PC12<Output>,
 }
 
 impl Spi {
-    /// Changes the clock.
+    /// Starts the bus at its slowest, the card not selected.
+    pub(crate) fn new(port: Port, rcc: &mut Rcc) -> Self {
+        let select = port.select.into_push_pull_output_in_state(PinState::High);
+        let (clock, input, output) = port.pins;
+        let clock = clock.into_alternate::<5>().speed(Edges::High);
+        // A missing card reads as ones, which no answer begins with.
+        let input = input.into_alternate::<5>().speed(Edges::High).internal_resistor(Pull::Up);
+        let output = output.into_alternate::<5>().speed(Edges::High);
+        let pins = (Some(clock), Some(input), Some(output));
+        Self { port: HalSpi::new(port.spi, pins, MODE_0, 400.kHz(), rcc), select }
+    }
+
+    /// Changes the clock, which the HAL sets only once.
     pub(crate) fn set_speed(&mut self, speed: Speed) {
         let spi = reg::spi1();
-        // Mode 0, 8 bits, most significant first, master; the select line is ours.
-        spi.cr1().write(|w| w);
-        // SAFETY: the divider is one of the field's eight values.
-        spi.cr1()
-            .write(|w| unsafe { w.mstr().set_bit().ssm().set_bit().ssi().set_bit().br().bits(speed as u8) });
+        spi.cr1().modify(|_, w| w.spe().clear_bit());
+        spi.cr1().modify(|_, w| match speed {
+            Speed::Start => w.br().div256(),
+            Speed::Full => w.br().div4(),
+        });
         spi.cr1().modify(|_, w| w.spe().set_bit());
     }
 
-    fn exchange(&mut self, byte: u8) -> Result<u8, ErrorKind> {
-        let spi = reg::spi1();
-        spi.dr8().write(|w| w.dr().set(byte));
-        // A byte at the slow clock takes 24 µs; far fewer polls than this.
-        let mut polls = 20_000_u32;
-        while spi.sr().read().rxne().bit_is_clear() {
-            polls = polls.checked_sub(1).ok_or(ErrorKind::Other)?;
-        }
-        Ok(spi.dr8().read().dr().bits())
+    /// Selects the card, or lets it go.
+    pub(crate) fn select(&mut self, on: bool) {
+        self.select.set_state((!on).into());
     }
 
-    /// Moves up to a block: `out` (or ones) to the card, its answer to `IN`.
-    fn move_block(&mut self, out: Option<&[u8]>, length: usize) -> Result<(), ErrorKind> {
-        let length = length.min(BUFFER);
-        // SAFETY: both streams are stopped, so nobody else uses the buffer.
-        let outbox = unsafe { &mut *OUT.0.get() };
-        match out {
-            Some(bytes) => outbox.iter_mut().zip(bytes).for_each(|(to, from)| *to = *from),
-            None => outbox.iter_mut().take(length).for_each(|to| *to = 0xFF),
-        }
+    /// Moves up to a block to the card, its answer to `IN`.
+    fn move_block(&mut self, out: &[u8]) -> Result<(), ErrorKind> {
+        let length = out.len().min(BUFFER);
+        OUT.iter().zip(out).for_each(|(to, from)| to.store(*from, Ordering::Relaxed));
         let spi = reg::spi1();
         let transfer = |memory: u32, to_peripheral| Transfer {
             peripheral: spi.dr().as_ptr() as u32,
@@ -102,8 +100,8 @@ impl Spi {
             interrupt: !to_peripheral,
         };
         DONE.store(false, Ordering::Release);
-        RECEIVE.start(transfer(IN.0.get() as u32, false));
-        TRANSMIT.start(transfer(OUT.0.get() as u32, true));
+        RECEIVE.start(transfer(IN.as_ptr() as u32, false));
+        TRANSMIT.start(transfer(OUT.as_ptr() as u32, true));
         let start = time::now_us_low();
         spi.cr2().write(|w| w.rxdmaen().set_bit().txdmaen().set_bit());
         let mut in_time = true;
@@ -119,9 +117,7 @@ impl Spi {
     }
 
     fn copy_in(into: &mut [u8]) {
-        // SAFETY: the receiving stream is stopped.
-        let inbox = unsafe { &*IN.0.get() };
-        into.iter_mut().zip(inbox).for_each(|(to, from)| *to = *from);
+        into.iter_mut().zip(&IN).for_each(|(to, from)| *to = from.load(Ordering::Relaxed));
     }
 }
 
@@ -131,38 +127,27 @@ impl ErrorType for Spi {
 
 impl SpiBus for Spi {
     fn read(&mut self, words: &mut [u8]) -> Result<(), ErrorKind> {
-        for part in words.chunks_mut(BUFFER) {
-            if part.len() < SHORT {
-                for word in part {
-                    *word = self.exchange(0xFF)?;
-                }
-            } else {
-                self.move_block(None, part.len())?;
-                Self::copy_in(part);
-            }
-        }
-        Ok(())
+        words.fill(0xFF);
+        self.transfer_in_place(words)
     }
 
     fn write(&mut self, words: &[u8]) -> Result<(), ErrorKind> {
         for part in words.chunks(BUFFER) {
             if part.len() < SHORT {
-                for word in part {
-                    self.exchange(*word)?;
-                }
+                part.iter().try_for_each(|word| self.transfer_in_place(&mut [*word]))?;
             } else {
-                self.move_block(Some(part), part.len())?;
+                self.move_block(part)?;
             }
         }
         Ok(())
     }
 
     fn transfer(&mut self, read: &mut [u8], write: &[u8]) -> Result<(), ErrorKind> {
-        let length = read.len().max(write.len());
-        for i in 0..length {
-            let answer = self.exchange(write.get(i).copied().unwrap_or(0xFF))?;
-            if let Some(word) = read.get_mut(i) {
-                *word = answer;
+        for i in 0..read.len().max(write.len()) {
+            let mut word = [write.get(i).copied().unwrap_or(0xFF)];
+            self.transfer_in_place(&mut word)?;
+            if let (Some(place), [word]) = (read.get_mut(i), word) {
+                *place = word;
             }
         }
         Ok(())
@@ -171,11 +156,9 @@ impl SpiBus for Spi {
     fn transfer_in_place(&mut self, words: &mut [u8]) -> Result<(), ErrorKind> {
         for part in words.chunks_mut(BUFFER) {
             if part.len() < SHORT {
-                for word in part {
-                    *word = self.exchange(*word)?;
-                }
+                self.port.transfer_in_place(part).map_err(|error| error.kind())?;
             } else {
-                self.move_block(Some(part), part.len())?;
+                self.move_block(part)?;
                 Self::copy_in(part);
             }
         }
@@ -183,19 +166,8 @@ impl SpiBus for Spi {
     }
 
     fn flush(&mut self) -> Result<(), ErrorKind> {
-        let start = time::now_us_low();
-        while reg::spi1().sr().read().bsy().bit_is_set() {
-            if time::now_us_low().wrapping_sub(start) > LIMIT_US {
-                return Err(ErrorKind::Other);
-            }
-        }
-        Ok(())
+        SpiBus::flush(&mut self.port).map_err(|error| error.kind())
     }
-}
-
-/// Selects the card, or lets it go.
-pub(crate) fn select(on: bool) {
-    SELECT.set(!on);
 }
 
 #[interrupt]

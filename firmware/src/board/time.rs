@@ -1,4 +1,6 @@
 //! Time: TIM5 counts microseconds since start; embassy's timers wake from its compare register.
+//!
+//! Own, because the HAL has no time driver for embassy, and because fault handlers read the clock too.
 
 use core::cell::{Cell, RefCell};
 use core::task::Waker;
@@ -6,9 +8,10 @@ use core::task::Waker;
 use critical_section::{CriticalSection, Mutex};
 use embassy_time_driver::Driver;
 use embassy_time_queue_utils::Queue;
-use stm32f4xx_hal::pac::interrupt;
+use stm32f4xx_hal::pac::{TIM5, interrupt};
+use stm32f4xx_hal::rcc::{Enable, Rcc};
 
-use super::{clock, reg};
+use super::reg;
 
 /// The counter has 32 bits and wraps every 71.6 minutes; its overflows are counted here.
 struct Clock {
@@ -22,17 +25,16 @@ embassy_time_driver::time_driver_impl!(static CLOCK: Clock = Clock {
 });
 
 /// Starts the counter. The interrupt is enabled with the others, in [`super::irq`].
-pub(crate) fn init() {
-    reg::rcc().apb1enr().modify(|_, w| w.tim5en().set_bit());
-    let tim = reg::tim5();
-    let divider = clock::APB1_TIMER_HZ / 1_000_000 - 1;
+pub(crate) fn init(tim: TIM5, rcc: &mut Rcc) {
+    TIM5::enable(rcc);
+    let divider = rcc.clocks.timclk1().to_MHz() - 1;
     tim.psc().write(|w| w.psc().set(divider as u16));
     tim.arr().write(|w| w.arr().set(u32::MAX));
     // Only a real overflow raises the update flag, not the reload that makes the divider valid.
     tim.cr1().write(|w| w.urs().set_bit());
     tim.egr().write(|w| w.ug().set_bit());
-    // SAFETY: writing zeros clears all flags.
-    tim.sr().write(|w| unsafe { w.bits(0) });
+    // Zeros clear all flags.
+    tim.sr().reset();
     tim.dier().write(|w| w.uie().set_bit());
     tim.cr1().write(|w| w.urs().set_bit().cen().set_bit());
 }

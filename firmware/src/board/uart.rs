@@ -3,39 +3,37 @@
 //! Received bytes land in a ring that the DMA fills without end; an idle line, half of the ring or its
 //! end wakes the reader. Sending pauses while the radio processor raises its flow-control line: the
 //! interrupt of that line only switches the USART's requests to the DMA off and on.
+//!
+//! The HAL sets the port up. Its transfers cannot be paused, and cannot be read while they fill a ring, so
+//! that the traffic itself is here.
 
-use core::cell::UnsafeCell;
+use core::sync::atomic::{AtomicU8, Ordering};
 
 use embassy_sync::blocking_mutex::raw::CriticalSectionRawMutex;
 use embassy_sync::signal::Signal;
 use embassy_time::{Duration, with_timeout};
 use steady_common::syslink;
-use stm32f4xx_hal::pac::interrupt;
+use stm32f4xx_hal::gpio::{PC6, PC7, Pull, Speed};
+use stm32f4xx_hal::pac::{USART6, interrupt};
+use stm32f4xx_hal::prelude::*;
+use stm32f4xx_hal::rcc::Rcc;
+use stm32f4xx_hal::serial::config::{Config, DmaConfig};
+use stm32f4xx_hal::serial::{Event, Serial};
 
 use super::dma::{Controller, Stream, Transfer};
-use super::gpio::{Drive, Pin, Port, Pull};
 use super::{exti, reg};
 
-const TX: Pin = Pin(Port::C, 6);
-const RX: Pin = Pin(Port::C, 7);
 const TRANSMIT: Stream = Stream { controller: Controller::Two, number: 7, channel: 5 };
 const RECEIVE: Stream = Stream { controller: Controller::Two, number: 1, channel: 5 };
 
-/// 84 MHz / 16 / 1 Mbaud = 5.25: mantissa and sixteenths.
-const BAUD_RATE: u16 = (5 << 4) | 4;
 /// 5 ms of line time.
 const RING_SIZE: usize = 512;
 /// Longest time one frame may wait for the radio processor.
 const PATIENCE: Duration = Duration::from_millis(50);
 
-/// A buffer a DMA stream works on.
-struct DmaBuffer<const N: usize>(UnsafeCell<[u8; N]>);
-// SAFETY: the receive ring is written by the DMA alone and read byte by byte, volatile; the transmit
-// buffer is written by the one `Sender`, only while its stream is stopped.
-unsafe impl<const N: usize> Sync for DmaBuffer<N> {}
-
-static RING: DmaBuffer<RING_SIZE> = DmaBuffer(UnsafeCell::new([0; RING_SIZE]));
-static OUTBOX: DmaBuffer<{ syslink::MAX_FRAME }> = DmaBuffer(UnsafeCell::new([0; syslink::MAX_FRAME]));
+// The DMA's buffers. Atomic, because it writes the ring whenever it likes.
+static RING: [AtomicU8; RING_SIZE] = [const { AtomicU8::new(0) }; RING_SIZE];
+static OUTBOX: [AtomicU8; syslink::MAX_FRAME] = [const { AtomicU8::new(0) }; syslink::MAX_FRAME];
 static ARRIVED: Signal<CriticalSectionRawMutex, ()> = Signal::new();
 static SENT: Signal<CriticalSectionRawMutex, ()> = Signal::new();
 
@@ -47,19 +45,30 @@ pub(crate) struct Receiver {
 /// Puts frames on the line.
 pub(crate) struct Sender(());
 
-/// Starts the line. To be called once.
-pub(crate) fn init() -> (Receiver, Sender) {
-    reg::rcc().apb2enr().modify(|_, w| w.usart6en().set_bit());
-    TX.alternate(8, Drive::PushPull, Pull::None);
-    RX.alternate(8, Drive::PushPull, Pull::Up);
+/// The port and its pins.
+pub(crate) struct Port {
+    usart: USART6,
+    tx: PC6,
+    rx: PC7,
+}
+
+impl Port {
+    pub(crate) fn new(usart: USART6, tx: PC6, rx: PC7) -> Self {
+        Self { usart, tx, rx }
+    }
+}
+
+/// Starts the line; `None` when the HAL finds the settings impossible.
+pub(crate) fn init(port: Port, rcc: &mut Rcc) -> Option<(Receiver, Sender)> {
+    let config = Config::default().baudrate(1_000_000.bps()).dma(DmaConfig::TxRx);
+    let tx = port.tx.into_alternate::<8>().speed(Speed::Medium);
+    let rx = port.rx.into_alternate::<8>().internal_resistor(Pull::Up);
+    let mut serial: Serial<USART6> = Serial::new(port.usart, (tx, rx), config, rcc).ok()?;
+    serial.listen(Event::Idle);
     let usart = reg::usart6();
-    // SAFETY: the divider is the one computed above.
-    usart.brr().write(|w| unsafe { w.bits(BAUD_RATE) });
-    usart.cr3().write(|w| w.dmar().set_bit().dmat().set_bit());
-    usart.cr1().write(|w| w.ue().set_bit().te().set_bit().re().set_bit().idleie().set_bit());
     RECEIVE.start(Transfer {
         peripheral: usart.dr().as_ptr() as u32,
-        memory: RING.0.get() as u32,
+        memory: RING.as_ptr() as u32,
         length: RING_SIZE as u16,
         wide: false,
         to_peripheral: false,
@@ -67,12 +76,69 @@ pub(crate) fn init() -> (Receiver, Sender) {
         circular: true,
         interrupt: true,
     });
-    (Receiver { position: 0 }, Sender(()))
+    Some((Receiver { position: 0 }, Sender(())))
 }
 
 /// Holds back or resumes sending; from the flow-control line's interrupt.
 pub(crate) fn hold(full: bool) {
     reg::usart6().cr3().modify(|_, w| w.dmat().bit(!full));
+}
+
+/// A channel that nobody sends on.
+const QUIET_CHANNEL: u8 = 125;
+
+/// Makes the radio processor quiet for some milliseconds, before a reset: the bootloader takes a line that
+/// is low, as it is while a byte is on its way, for a missing radio processor, and stays in the ROM's
+/// bootloader. Off the ground's channel nothing arrives, and right after a battery report the next one is
+/// 10 ms away. The firmware that starts sets the channel again. Works without interrupts and from any
+/// state, and ends after 30 ms whatever happens.
+pub(crate) fn quiet_radio() {
+    let usart = reg::usart6();
+    if usart.cr1().read().ue().bit_is_clear() {
+        // Nobody has spoken to it yet, and it does not speak first.
+        return;
+    }
+    // The frame on its way would swallow the next one.
+    wait(5000, || {
+        hold(exti::radio_is_full());
+        TRANSMIT.remaining() == 0
+    });
+    TRANSMIT.stop();
+    if let Some(frame) = syslink::Frame::new(syslink::Kind::RadioChannel, &[QUIET_CHANNEL]) {
+        let (bytes, length) = frame.encode();
+        for byte in bytes.iter().take(length) {
+            let free = || usart.sr().read().txe().bit_is_set() && !exti::radio_is_full();
+            if !wait(1000, free) {
+                break;
+            }
+            usart.dr().write(|w| w.dr().set(u16::from(*byte)));
+        }
+    }
+    // Its answer, and what was on the way to it.
+    wait(3000, || false);
+    // The next report, and that it is over.
+    wait(11_000, || !line_is_high());
+    let mut quiet_us = 0_u32;
+    wait(5000, || {
+        quiet_us = if line_is_high() { quiet_us + 1 } else { 0 };
+        quiet_us > 300
+    });
+}
+
+/// The level of the line from the radio processor.
+fn line_is_high() -> bool {
+    reg::gpioc().idr().read().idr7().is_high()
+}
+
+/// Waits, about a microsecond at a time; false when the limit has passed. Needs no timer.
+fn wait(limit_us: u32, mut ready: impl FnMut() -> bool) -> bool {
+    for _ in 0..limit_us {
+        if ready() {
+            return true;
+        }
+        cortex_m::asm::delay(168);
+    }
+    false
 }
 
 impl Receiver {
@@ -86,9 +152,7 @@ impl Receiver {
                 return;
             }
             while self.position != end {
-                // SAFETY: the position is below the ring's size; volatile, as the DMA writes there.
-                let byte = unsafe { RING.0.get().cast::<u8>().add(self.position).read_volatile() };
-                take(byte);
+                take(RING.get(self.position).map_or(0, |byte| byte.load(Ordering::Relaxed)));
                 self.position = (self.position + 1) % RING_SIZE;
             }
         }
@@ -99,13 +163,12 @@ impl Sender {
     /// Sends a frame; false when the radio processor does not take it in time.
     pub(crate) async fn send(&mut self, frame: &syslink::Frame) -> bool {
         let (bytes, length) = frame.encode();
-        // SAFETY: the stream is stopped (every call ends with that), so that nobody else uses the
-        // buffer.
-        unsafe { OUTBOX.0.get().write(bytes) };
+        // The stream is stopped: every call ends with that.
+        OUTBOX.iter().zip(bytes).for_each(|(to, from)| to.store(from, Ordering::Relaxed));
         SENT.reset();
         TRANSMIT.start(Transfer {
             peripheral: reg::usart6().dr().as_ptr() as u32,
-            memory: OUTBOX.0.get() as u32,
+            memory: OUTBOX.as_ptr() as u32,
             length: length as u16,
             wide: false,
             to_peripheral: true,

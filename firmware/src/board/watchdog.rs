@@ -1,32 +1,37 @@
 //! The independent watchdog. Only the flight loop feeds it, and only when it met its deadline.
 
-use super::reg;
+use stm32f4xx_hal::pac::{DBGMCU, IWDG};
+use stm32f4xx_hal::prelude::*;
+use stm32f4xx_hal::watchdog::IndependentWatchdog;
 
-/// Unlocks the settings.
-const UNLOCK: u16 = 0x5555;
-/// Starts the counter over.
-const RELOAD: u16 = 0xAAAA;
-/// Starts the watchdog.
-const START: u16 = 0xCCCC;
-
-/// Starts it: prescaler 32, reload 188, so 100 to 353 ms over the spread of its RC oscillator. It
-/// cannot be stopped again, except by a debugger's halt.
-pub(crate) fn start() {
-    reg::dbgmcu().apb1_fz().modify(|_, w| w.dbg_iwdg_stop().set_bit());
-    let iwdg = reg::iwdg();
-    key(UNLOCK);
-    iwdg.pr().write(|w| w.pr().divide_by32());
-    iwdg.rlr().write(|w| w.rl().set(188));
-    feed();
-    key(START);
+/// The watchdog.
+pub(crate) struct Watchdog {
+    dog: IndependentWatchdog,
+    debug: DBGMCU,
 }
 
-/// Gives the flight loop another period.
-pub(crate) fn feed() {
-    key(RELOAD);
-}
+impl Watchdog {
+    /// It sleeps.
+    pub(crate) fn new(iwdg: IWDG, debug: DBGMCU) -> Self {
+        Self { dog: IndependentWatchdog::new(iwdg), debug }
+    }
 
-fn key(value: u16) {
-    // SAFETY: the register takes any 16-bit value; the three above mean something.
-    reg::iwdg().kr().write(|w| unsafe { w.bits(value) });
+    /// Starts it: 184 ms, which is 125 to 346 ms over the spread of its RC oscillator. It cannot be stopped
+    /// again, except by a debugger's halt; see [`Self::bite_in_halt`].
+    pub(crate) fn start(&mut self) {
+        self.dog.start(180.millis());
+    }
+
+    /// Gives the flight loop another period.
+    pub(crate) fn feed(&mut self) {
+        self.dog.feed();
+    }
+
+    /// Whether it runs on while a debugger holds the processor. It must while motors turn: their timers go on
+    /// by themselves, and freezing those as well could leave a pin high, full power, as general-purpose
+    /// timers have no safe state. The reset makes the pins inputs, and the motors stand still. With the
+    /// motors off it waits, so that one can debug.
+    pub(crate) fn bite_in_halt(&mut self, bites: bool) {
+        self.dog.stop_on_debug(&self.debug, !bites);
+    }
 }

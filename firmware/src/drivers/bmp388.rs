@@ -3,7 +3,7 @@
 use embedded_hal_async::delay::DelayNs;
 use embedded_hal_async::i2c::I2c;
 
-use super::bmi088::{read_byte, set, write};
+use super::bmi088::{read_byte, reset, set};
 use super::{Chip, Failure};
 
 const CHIP: Chip = Chip::Barometer;
@@ -19,7 +19,6 @@ const COMMAND: u8 = 0x7E;
 
 const ID_388: u8 = 0x50;
 const ID_390: u8 = 0x60;
-const RESET: u8 = 0xB6;
 
 /// What the chip's factory wrote into it, as the polynomials' coefficients.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -53,9 +52,25 @@ impl AirReading {
     }
 }
 
-/// Starts the chip: reset, identity, calibration, eight-fold oversampling at 50 Hz with a filter.
+/// Times the start is tried: the chip often does not come up at the first.
+const ATTEMPTS: u8 = 4;
+
+/// Starts the chip, which may take a few attempts.
 pub async fn start<B: I2c, D: DelayNs>(bus: &mut B, delay: &mut D) -> Result<Calibration, Failure> {
-    write(bus, CHIP, COMMAND, RESET).await?;
+    let mut outcome = try_start(bus, delay).await;
+    for _ in 1..ATTEMPTS {
+        if outcome.is_ok() {
+            break;
+        }
+        delay.delay_ms(1).await;
+        outcome = try_start(bus, delay).await;
+    }
+    outcome
+}
+
+/// Reset, identity, calibration, eight-fold oversampling at 50 Hz with a filter.
+async fn try_start<B: I2c, D: DelayNs>(bus: &mut B, delay: &mut D) -> Result<Calibration, Failure> {
+    reset(bus, CHIP, COMMAND).await;
     delay.delay_ms(10).await;
     let id = read_byte(bus, CHIP, CHIP_ID).await?;
     if id != ID_388 && id != ID_390 {
@@ -217,6 +232,16 @@ mod tests {
         let reading = now(read(&mut board, &calibration)).unwrap();
         assert_eq!(reading, calibration.compensate(6_500_000.0_f64 - 128.0, 8_399_936.0));
         assert_eq!(board.register(CHIP, 0x1B), 0x33);
+    }
+
+    #[test]
+    fn the_barometer_is_tried_four_times() {
+        // A start that fails takes two transfers: the reset, whose answer does not count, and the identity.
+        for (silent, starts) in [(0, true), (6, true), (8, false)] {
+            let mut board = Board::healthy();
+            board.silence_for(silent);
+            assert_eq!(now(start(&mut board, &mut NoDelay)).is_ok(), starts, "{silent} transfers lost");
+        }
     }
 
     #[test]

@@ -35,6 +35,31 @@ impl fmt::Display for Chip {
     }
 }
 
+/// What the chips' own tests find doubtful. It is told, and no reason not to fly: the official firmware
+/// does not ask.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Doubts {
+    /// The gyroscope's self-test does not call its rates plausible.
+    pub gyro_rate: bool,
+    /// The accelerometer's self-test does not move its masses enough.
+    pub accelerometer_push: bool,
+}
+
+impl Doubts {
+    /// As `steady.selfTest` has them: bit 0 gyroscope, bit 1 accelerometer; 0 is none.
+    #[must_use]
+    pub fn bits(self) -> u8 {
+        u8::from(self.gyro_rate) | u8::from(self.accelerometer_push) << 1
+    }
+
+    /// For people, one line each.
+    pub fn lines(self) -> impl Iterator<Item = &'static str> {
+        let gyro = self.gyro_rate.then_some("gyroscope: doubtful rate in its self-test");
+        let push = self.accelerometer_push.then_some("accelerometer: moves too little in its self-test");
+        [gyro, push].into_iter().flatten()
+    }
+}
+
 /// What is wrong with it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Failure {
@@ -44,7 +69,7 @@ pub enum Failure {
     Identity(Chip, u8),
     /// It does not keep what is written to this register.
     Setting(Chip, u8),
-    /// Its own test failed, or did not end.
+    /// Its own test failed, or did not end (the gyroscope's).
     SelfTest(Chip),
     /// It gives the same numbers for too long.
     Stuck(Chip),

@@ -28,6 +28,19 @@ impl DelayNs for NoDelay {
     async fn delay_ns(&mut self, _: u32) {}
 }
 
+/// Time that passes at once, and how much of it, ms.
+#[derive(Default)]
+pub(super) struct Waits(pub(super) std::vec::Vec<u32>);
+
+impl DelayNs for Waits {
+    async fn delay_ns(&mut self, ns: u32) {
+        self.0.push(ns / 1_000_000);
+    }
+    async fn delay_ms(&mut self, ms: u32) {
+        self.0.push(ms);
+    }
+}
+
 /// The bus with its chips.
 pub(super) struct Board {
     registers: BTreeMap<(u8, u8), u8>,
@@ -124,9 +137,10 @@ impl I2c for Board {
         for operation in operations {
             match operation {
                 Operation::Write(bytes) => {
-                    let (register, values) = bytes.split_first().unwrap();
+                    let (register, mut values) = bytes.split_first().unwrap();
                     pointer = *register;
-                    for value in values {
+                    while let Some((value, rest)) = values.split_first() {
+                        values = rest;
                         if !self.fixed.contains(&(address, pointer)) {
                             // Bit 7 of the gyroscope's bandwidth register always reads as 1.
                             let held = if (address, pointer) == (0x69, 0x10) { value | 0x80 } else { *value };
@@ -136,6 +150,14 @@ impl I2c for Board {
                             }
                         }
                         pointer += 1;
+                        if let (0x77, Some((register, rest))) = (address, values.split_first()) {
+                            // The barometer takes pairs of register and value.
+                            (pointer, values) = (*register, rest);
+                        }
+                        if *value == 0xB6 {
+                            // A reset goes before it has acknowledged.
+                            return Err(ErrorKind::NoAcknowledge(NoAcknowledgeSource::Data));
+                        }
                     }
                 }
                 Operation::Read(bytes) => {

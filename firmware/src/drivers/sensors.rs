@@ -6,7 +6,7 @@ use steady_common::estimator::Imu;
 
 use super::bmi088::{self, Counts};
 use super::bmp388::{self, AirReading, Calibration};
-use super::{Chip, Failure};
+use super::{Chip, Doubts, Failure};
 
 /// The barometer is read with every so many inertial samples: 50 Hz.
 const BAROMETER_DIVIDER: u8 = 20;
@@ -23,6 +23,7 @@ pub struct SensorChips {
     last: [Counts; 2],
     equal: [u8; 2],
     failures: u32,
+    doubts: Doubts,
 }
 
 /// One sample.
@@ -49,8 +50,8 @@ impl SensorChips {
     }
 
     async fn try_start<B: I2c, D: DelayNs>(bus: &mut B, delay: &mut D) -> Result<Self, Failure> {
-        bmi088::start_accelerometer(bus, delay).await?;
-        bmi088::start_gyro(bus, delay).await?;
+        let moves = bmi088::start_accelerometer(bus, delay).await?;
+        let plausible = bmi088::start_gyro(bus, delay).await?;
         let barometer = bmp388::start(bus, delay).await;
         Ok(Self {
             barometer,
@@ -58,6 +59,7 @@ impl SensorChips {
             last: [Counts::default(); 2],
             equal: [0; 2],
             failures: 0,
+            doubts: Doubts { gyro_rate: !plausible, accelerometer_push: !moves },
         })
     }
 
@@ -65,6 +67,12 @@ impl SensorChips {
     #[must_use]
     pub fn barometer_failure(&self) -> Option<Failure> {
         self.barometer.err()
+    }
+
+    /// What the chips' own tests find doubtful.
+    #[must_use]
+    pub fn doubts(&self) -> Doubts {
+        self.doubts
     }
 
     /// Samples that could not be read since the start.

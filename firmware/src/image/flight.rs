@@ -17,9 +17,11 @@ use steady_firmware::storage::{Feed, Item, Sampler};
 use steady_firmware::toc::View;
 
 use super::shared::{
-    CARD_READY, DEVICE, LOGGING, PLAN, SENSOR_FAILURE, SENSORS_OK, SETTINGS, TELEMETRY, battery_v,
+    CARD_READY, DEVICE, DOUBTS, LOGGING, PLAN, SENSOR_FAILURE, SENSORS_OK, SETTINGS, TELEMETRY, battery_v,
 };
-use crate::board::{exti, i2c, motors, time, watchdog};
+use crate::board::motors::Motors;
+use crate::board::watchdog::Watchdog;
+use crate::board::{exti, i2c, time};
 
 /// A step that is not done this long after its sample has missed its deadline, µs: one control period.
 const DEADLINE_US: u32 = 2000;
@@ -30,7 +32,9 @@ const LOST_SAMPLES: u8 = 5;
 
 /// What the task owns.
 pub(crate) struct Parts {
-    pub(crate) bus: i2c::Bus,
+    pub(crate) bus: i2c::SensorBus,
+    pub(crate) motors: Motors,
+    pub(crate) watchdog: Watchdog,
     pub(crate) flight: &'static mut Flight,
     pub(crate) commands: Consumer<'static, Command>,
     pub(crate) records: Feed<'static>,
@@ -46,6 +50,7 @@ pub(crate) struct Parts {
 pub(crate) async fn run(mut parts: Parts) {
     let mut sensors = match SensorChips::start(&mut parts.bus, &mut Delay).await {
         Ok(sensors) => {
+            DOUBTS.set(sensors.doubts());
             SENSORS_OK.store(true, Ordering::Relaxed);
             Some(sensors)
         }
@@ -63,7 +68,7 @@ pub(crate) async fn run(mut parts: Parts) {
     let mut lost = LOST_SAMPLES;
     let (mut seen, mut seen_plan, mut seen_device) = (0, 0, 0);
     let mut sampler = Sampler::default();
-    watchdog::start();
+    parts.watchdog.start();
     loop {
         let edge = with_timeout(SAMPLE_LIMIT, exti::data_ready()).await.ok();
         let sample = match (&mut sensors, edge) {
@@ -99,7 +104,7 @@ pub(crate) async fn run(mut parts: Parts) {
         }
         step(&mut parts, &mut sampler, SensorSample { imu, barometer }, lost < LOST_SAMPLES);
         if time::now_us_low().wrapping_sub(started) < DEADLINE_US {
-            watchdog::feed();
+            parts.watchdog.feed();
         }
     }
 }
@@ -107,7 +112,8 @@ pub(crate) async fn run(mut parts: Parts) {
 /// One flight step, motors first.
 fn step(parts: &mut Parts, sampler: &mut Sampler, sample: SensorSample, healthy: bool) {
     let now_us = time::now_us();
-    let Parts { flight, commands, records, events, settings, device, logged_gains, .. } = parts;
+    let Parts { motors, watchdog, flight, commands, records, events, settings, device, logged_gains, .. } =
+        parts;
     while let Some(command) = commands.dequeue() {
         // A refusal is counted in the telemetry, where the radio sees it.
         let _ = flight.command(now_us, &command, settings);
@@ -116,7 +122,8 @@ fn step(parts: &mut Parts, sampler: &mut Sampler, sample: SensorSample, healthy:
     let SensorSample { imu, barometer } = sample;
     let measured = flight::Sensors { imu, battery_v: battery_v(), healthy, card_ready, barometer };
     let output = flight.step(now_us, &measured, settings);
-    motors::set(output.pwm);
+    motors.set(output.pwm);
+    watchdog.bite_in_halt(output.pwm != [0; 4]);
     if LOGGING.load(Ordering::Relaxed) {
         if let Some(transition) = output.transition {
             // Before the step that flew with them.

@@ -15,8 +15,8 @@ use steady_firmware::shutdown::Shutdown;
 use steady_firmware::telemetry::Telemetry;
 
 use super::shared::{
-    CARD, CLOSED, DECKS, DEVICE, LED_RING, LINES, MICRO_SD, SENSORS_OK, SETTINGS, SHUTDOWN, STORE_DONE,
-    STORE_JOBS, TELEMETRY, set_battery_v,
+    CARD, CLOSED, DECKS, DEVICE, DOUBTS, LED_RING, LINES, MICRO_SD, SENSORS_OK, SETTINGS, SHUTDOWN,
+    STORE_DONE, STORE_JOBS, TELEMETRY, set_battery_v,
 };
 use crate::board::{memory, time, uart};
 
@@ -198,6 +198,7 @@ impl Radio {
             storage: CARD.get().unwrap_or_default(),
             micro_sd_deck: found & MICRO_SD != 0,
             led_ring_deck: found & LED_RING != 0,
+            doubts: DOUBTS.get().unwrap_or_default(),
             self_test_passed: SENSORS_OK.load(Ordering::Relaxed),
             rssi: link.rssi(),
             connected: self.services.is_connected(now_ms),

@@ -12,7 +12,7 @@ use heapless::String;
 use heapless::spsc::Queue;
 use static_cell::ConstStaticCell;
 use steady_common::commander::Command;
-use steady_firmware::drivers::Failure;
+use steady_firmware::drivers::{Doubts, Failure};
 use steady_firmware::flight::Event;
 use steady_firmware::services::{Device, StoreDone, StoreJob};
 use steady_firmware::settings::Settings;
@@ -59,6 +59,8 @@ pub(crate) static DEVICE: Copied<Device> = Copied::new();
 pub(crate) static TELEMETRY: Copied<Telemetry> = Copied::new();
 /// Why a sensor does not work, written by the flight task.
 pub(crate) static SENSOR_FAILURE: Copied<Failure> = Copied::new();
+/// What the sensors' own tests find doubtful, written by the flight task.
+pub(crate) static DOUBTS: Copied<Doubts> = Copied::new();
 /// Written by the storage task.
 pub(crate) static CARD: Copied<Status> = Copied::new();
 /// Log variables the card's `config.txt` asks for, written by the storage task.

@@ -14,13 +14,13 @@ use steady_firmware::storage::{Drain, FatCard, Logger, State, Status};
 use steady_firmware::{leds, ring};
 
 use super::shared::{
-    CARD, CARD_READY, CLOSED, DECKS, DEVICE, LED_RING, LOGGING, MICRO_SD, PLAN, SENSOR_FAILURE, SETTINGS,
-    SHUTDOWN, STORE_DONE, STORE_JOBS, TELEMETRY, say,
+    CARD, CARD_READY, CLOSED, DECKS, DEVICE, DOUBTS, LED_RING, LOGGING, MICRO_SD, PLAN, SENSOR_FAILURE,
+    SETTINGS, SHUTDOWN, STORE_DONE, STORE_JOBS, TELEMETRY, say,
 };
 use crate::board::card::Card;
-use crate::board::led::{self, Led};
+use crate::board::led::Leds;
 use crate::board::ring::Ring;
-use crate::board::{stack, time};
+use crate::board::{Decks, stack, time};
 
 /// How often the card is looked after.
 const TICK: Duration = Duration::from_millis(2);
@@ -41,18 +41,22 @@ pub(crate) async fn run(
     mut events: Consumer<'static, Event>,
     mut store: Store<impl Eeprom>,
     settings: Settings,
+    mut decks: Decks,
 ) {
     let mut logger: Option<&'static mut CardLogger> = None;
     let (mut settings, mut seen) = (settings, 0);
     let (mut lights, mut lights_ms): (Option<Ring>, u32) = (None, 0);
-    let mut told = Told { failure: 0, card: State::NoCard };
+    let mut told = Told { failure: 0, doubts: 0, card: State::NoCard };
     loop {
         let now_ms = (time::now_us() / 1000) as u32;
         settings = SETTINGS.if_new(&mut seen).unwrap_or(settings);
-        if logger.is_none() && DECKS.load(Ordering::Relaxed) & MICRO_SD != 0 {
+        if DECKS.load(Ordering::Relaxed) & MICRO_SD != 0
+            && let Some(port) = decks.card.take()
+        {
             say(format_args!("micro-SD deck found"));
+            let card = FatCard::new(Card::new(port, &mut decks.rcc));
             // SAFETY: once in this function, which is called once; nobody else names the variable.
-            logger = Some(unsafe { (*addr_of_mut!(LOGGER)).write(Logger::new(FatCard::new(Card::new()))) });
+            logger = Some(unsafe { (*addr_of_mut!(LOGGER)).write(Logger::new(card)) });
         }
         if let Some(logger) = &mut logger {
             let autostart = logger.config().autostart;
@@ -83,10 +87,12 @@ pub(crate) async fn run(
             let _ = STORE_DONE.try_send(store.run(job).await);
         }
         told.failure();
-        show(now_ms, status.state);
-        if lights.is_none() && DECKS.load(Ordering::Relaxed) & LED_RING != 0 {
+        show(&mut decks.leds, now_ms, status.state);
+        if DECKS.load(Ordering::Relaxed) & LED_RING != 0
+            && let Some(port) = decks.ring.take()
+        {
             say(format_args!("LED ring found"));
-            lights = Some(Ring::start());
+            lights = Some(Ring::start(port, &mut decks.rcc));
         }
         if let Some(lights) = &mut lights
             && now_ms.wrapping_sub(lights_ms) >= RING_MS
@@ -121,6 +127,7 @@ fn tell(event: Event) {
 /// What was already reported to the client.
 struct Told {
     failure: u32,
+    doubts: u32,
     card: State,
 }
 
@@ -128,6 +135,9 @@ impl Told {
     fn failure(&mut self) {
         if let Some(failure) = SENSOR_FAILURE.if_new(&mut self.failure) {
             say(format_args!("{failure}"));
+        }
+        if let Some(doubts) = DOUBTS.if_new(&mut self.doubts) {
+            doubts.lines().for_each(|line| say(format_args!("{line}")));
         }
     }
 
@@ -161,13 +171,8 @@ fn tell_config(logger: &CardLogger) {
     }
 }
 
-fn show(now_ms: u32, card: State) {
+fn show(lights: &mut Leds, now_ms: u32, card: State) {
     let telemetry = TELEMETRY.get().unwrap_or_default();
     let connected = DEVICE.get().is_some_and(|device| device.connected);
-    let leds = leds::show(now_ms, &telemetry, card, connected);
-    led::set(Led::BlueLeft, leds.blue_left);
-    led::set(Led::GreenLeft, leds.green_left);
-    led::set(Led::RedLeft, leds.red_left);
-    led::set(Led::GreenRight, leds.green_right);
-    led::set(Led::RedRight, leds.red_right);
+    lights.show(&leds::show(now_ms, &telemetry, card, connected));
 }

@@ -229,5 +229,6 @@ logs! {
         "late": U32 = t!(t => t.timing.late);
         "badPackets": U32 = d!(d => d.bad_packets);
         "badFrames": U32 = d!(d => d.bad_frames);
+        "selfTest": U8 = d!(d => d.doubts.bits());
     }
 }

@@ -55,6 +55,19 @@ fn what_reads_as_a_type_writes_as_it() {
     }
 }
 
+#[test]
+fn doubtful_self_tests_are_a_log_variable() {
+    let log = LOGS.iter().find(|l| (l.group, l.name) == ("steady", "selfTest")).unwrap();
+    for (gyro_rate, accelerometer_push, bits) in [(false, false, 0), (true, false, 1), (false, true, 2)] {
+        let doubts = crate::drivers::Doubts { gyro_rate, accelerometer_push };
+        let (settings, telemetry) = (Settings::new(), Telemetry::default());
+        let device = Device { doubts, ..Device::default() };
+        let view = View { settings: &settings, telemetry: &telemetry, device: &device };
+        assert_eq!((log.get)(&view), Value::U8(bits));
+        assert_eq!(doubts.lines().count() as u8, bits.min(1));
+    }
+}
+
 proptest! {
     /// Fence, voltages, times, gains: no NaN can switch a check off.
     #[test]
