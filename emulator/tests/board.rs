@@ -98,7 +98,7 @@ fn pins_are_as_fast_and_pulled_as_the_official_firmware_has_them() {
 #[test]
 fn a_barometer_that_comes_up_at_the_fourth_attempt_is_used() {
     let Some(mut session) = drone(&[]) else { return };
-    session.machine.board().sensors.barometer_resets = 4;
+    session.machine.board().sensors.barometer_silences = 3;
     let summary = assert_flies(&mut session);
     assert!(!summary.console.contains("barometer"), "{}", summary.console);
 }

@@ -28,8 +28,8 @@ pub struct Sensors {
     /// Every transfer is acknowledged at its third attempt only (a fault).
     pub is_shy: bool,
     refusals: u8,
-    /// Resets that the barometer wants before it says who it is: the real one often needs more than one.
-    pub barometer_resets: u32,
+    /// How often the barometer does not say who it is when asked: the real one often needs to be asked again.
+    pub barometer_silences: u32,
     /// The bits of the gyroscope's self-test register when the test is over.
     pub gyro_self_test: u8,
     /// How far the accelerometer's self-test moves its masses, g.
@@ -48,7 +48,7 @@ impl Default for Sensors {
             is_dead: false,
             is_shy: false,
             refusals: 0,
-            barometer_resets: 1,
+            barometer_silences: 1,
             // Ready, not failed, rates plausible.
             gyro_self_test: 0x12,
             push_g: Vec3::new(0.7, 0.7, 0.4),
@@ -72,7 +72,7 @@ impl Sensors {
         *self = Self {
             is_dead: self.is_dead,
             is_shy: self.is_shy,
-            barometer_resets: self.barometer_resets,
+            barometer_silences: self.barometer_silences,
             gyro_self_test: self.gyro_self_test,
             push_g: self.push_g,
             ..Self::default()
@@ -185,10 +185,7 @@ impl Sensors {
                 }
             },
             _ => match (register, byte) {
-                (0x7E, 0xB6) => {
-                    self.barometer_resets = self.barometer_resets.saturating_sub(1);
-                    self.reset_barometer();
-                }
+                (0x7E, 0xB6) => self.reset_barometer(),
                 (0x00..=0x0F | 0x31..=0x45, _) => {}
                 _ => {
                     if let Some(place) = self.barometer.get_mut(register) {
@@ -236,7 +233,10 @@ impl Slaves for Sensors {
         let file: &[u8] = match self.addressed {
             GYRO => &self.gyro,
             ACCELEROMETER => &self.accelerometer,
-            _ if register == 0 && self.barometer_resets > 0 => return 0,
+            _ if register == 0 && self.barometer_silences > 0 => {
+                self.barometer_silences -= 1;
+                return 0;
+            }
             _ => &self.barometer,
         };
         file.get(register).copied().unwrap_or(0)
@@ -266,7 +266,7 @@ mod tests {
         let mut s = Sensors::default();
         assert_eq!(read(&mut s, GYRO, 0), [0x0F]);
         assert_eq!(read(&mut s, ACCELEROMETER, 0), [0x1E]);
-        s.barometer_resets = 0;
+        assert_eq!(read(&mut s, BAROMETER, 0), [0x00], "at the first time it says nothing");
         assert_eq!(read(&mut s, BAROMETER, 0), [0x50]);
         assert!(!s.start(0x50, false, 0));
     }
