@@ -68,6 +68,37 @@ impl Board {
 
 impl Bus for Board {
     #[inline]
+    fn plain_block(&mut self, address: u32, size: u32) -> bool {
+        let Some((cost, end)) = self.running else { return false };
+        let Some(next) = self.costs.known(address, size) else { return false };
+        let mut cycles = u64::from(cost.cycles);
+        if address != end {
+            cycles += BRANCH_REFILL;
+        }
+        let now = self.now + cycles * self.scale / 2;
+        let is_plain = cost.is_plain()
+            && next.is_plain()
+            && now < self.deadline
+            && !self.nvic.wants()
+            && self.locks.written.is_none()
+            && !self.meters.may_return_to(address)
+            && (!next.uses_fpu || self.system.has_fpu())
+            && self.profile.is_none();
+        if !is_plain {
+            return false;
+        }
+        self.now = now;
+        self.effort.instructions += u64::from(cost.instructions);
+        self.effort.cycles += cycles;
+        if !self.meters.is_idle() {
+            self.meters.charge(self.nvic.depth(), u64::from(cost.instructions), cycles);
+        }
+        self.block_address = address;
+        self.running = Some((next, address.wrapping_add(size)));
+        true
+    }
+
+    #[inline]
     fn block(&mut self, memory: &mut Memory<'_>, address: u32, size: u32, masks: &dyn Fn() -> Masks) -> bool {
         self.settle(Some(address));
         if self.locks.written.is_some() {

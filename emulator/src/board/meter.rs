@@ -33,13 +33,16 @@ struct Call {
 pub struct Meters {
     calls: Vec<Call>,
     work: Vec<Work>,
+    /// Instructions and cycles that no call was charged with yet, and the depth at which they were executed.
+    pending: (u64, u64),
+    depth: usize,
 }
 
 impl Meters {
     /// For so many functions.
     #[must_use]
     pub fn new(functions: usize) -> Self {
-        Self { calls: Vec::new(), work: vec![Work::default(); functions] }
+        Self { work: vec![Work::default(); functions], ..Self::default() }
     }
 
     /// What a function has done.
@@ -55,9 +58,28 @@ impl Meters {
         self.calls.is_empty()
     }
 
+    /// True when the code at an address may be where a call returns to.
+    #[inline]
+    #[must_use]
+    pub fn may_return_to(&self, address: u32) -> bool {
+        self.calls.last().is_some_and(|call| call.back == address)
+    }
+
     /// A block has run at a depth of exceptions.
+    #[inline]
     pub fn charge(&mut self, depth: usize, instructions: u64, cycles: u64) {
-        for call in self.calls.iter_mut().filter(|c| c.depth == depth) {
+        if self.depth != depth {
+            self.settle();
+            self.depth = depth;
+        }
+        self.pending.0 += instructions;
+        self.pending.1 += cycles;
+    }
+
+    /// Charges the calls with what is pending.
+    fn settle(&mut self) {
+        let (instructions, cycles) = std::mem::take(&mut self.pending);
+        for call in self.calls.iter_mut().filter(|c| c.depth == self.depth) {
             call.instructions += instructions;
             call.cycles += cycles;
         }
@@ -65,6 +87,10 @@ impl Meters {
 
     /// A block is about to run.
     pub fn block(&mut self, address: u32, depth: usize) {
+        if !self.may_return_to(address) {
+            return;
+        }
+        self.settle();
         while let Some(call) = self.calls.last()
             && call.back == address
             && call.depth == depth
@@ -82,6 +108,7 @@ impl Meters {
 
     /// A function is about to run, and will return to `back`.
     pub fn enter(&mut self, function: usize, back: u32, depth: usize) {
+        self.settle();
         // A call of the same function that never came back (a reset) is forgotten.
         self.calls.retain(|c| c.function != function);
         self.calls.push(Call { function, back, depth, instructions: 0, cycles: 0 });

@@ -23,6 +23,15 @@ pub struct Cost {
     pub function: u8,
 }
 
+impl Cost {
+    /// True for a block that does nothing but take its time.
+    #[inline]
+    #[must_use]
+    pub fn is_plain(&self) -> bool {
+        !self.sends_event && !self.writes_mask && self.function == 0
+    }
+}
+
 /// Cycles a taken branch waits for the pipeline to fill.
 pub const BRANCH_REFILL: u64 = 2;
 /// Cycles of an exception entry, and of a return.
@@ -190,6 +199,14 @@ impl CostTable {
             *entry = Self::decode(memory, offset, size, &self.functions, address);
         }
         *entry
+    }
+
+    /// The cost of the block of `size` bytes at `address`, if it has run before.
+    #[inline]
+    #[must_use]
+    pub fn known(&self, address: u32, size: u32) -> Option<Cost> {
+        let entry = self.entries.get(address.wrapping_sub(self.base) as usize / 2)?;
+        (u32::from(entry.size) == size).then_some(*entry)
     }
 
     #[cold]

@@ -88,6 +88,9 @@ pub struct Masks {
 
 /// What surrounds the core.
 pub trait Bus {
+    /// A block of code is about to run, and nothing else happens; false when that is not so, and then nothing
+    /// was changed: [`Self::block`] follows.
+    fn plain_block(&mut self, address: u32, size: u32) -> bool;
     /// A block of code is about to run; true stops before it. `masks` reads the mask registers.
     fn block(&mut self, memory: &mut Memory<'_>, address: u32, size: u32, masks: &dyn Fn() -> Masks) -> bool;
     /// A load from a register.
@@ -414,6 +417,9 @@ fn read_masks(engine: *mut uc_engine) -> Masks {
 extern "C" fn block<B: Bus>(engine: *mut uc_engine, address: u64, size: u32, user: *mut c_void) {
     // SAFETY: `user` is the `shared` of a live processor; see the module's note on borrows.
     let shared = unsafe { &mut *user.cast::<Shared<B>>() };
+    if shared.bus.plain_block(address as u32, size) {
+        return;
+    }
     let (bus, mut memory) = shared.parts();
     if bus.block(&mut memory, address as u32, size, &|| read_masks(engine)) {
         shared.asked = true;
