@@ -2,6 +2,7 @@
 
 #[cfg(feature = "dongle")]
 mod dongle;
+mod esb;
 mod udp;
 
 use std::time::Duration;
@@ -13,6 +14,7 @@ use crate::uri::Uri;
 
 #[cfg(feature = "dongle")]
 pub use dongle::Dongle;
+pub use esb::{Ack, Esb, Transmitter};
 pub use udp::Udp;
 
 /// File of the udev rule that lets the group `plugdev` use a Crazyradio.
