@@ -19,6 +19,8 @@ const READY_ANYWAY: u64 = 3000 * TICKS_PER_MS;
 const REPORT: u64 = 10 * TICKS_PER_MS;
 /// The first of them comes so long after the radio processor's start.
 const FIRST_REPORT: u64 = 1010 * TICKS_PER_MS;
+/// How long looking for decks takes: a few one-wire searches (an estimate).
+const SCAN: u64 = 20 * TICKS_PER_MS;
 /// From the reset command to the reset.
 const RESET_DELAY: u64 = 100 * TICKS_PER_MS;
 /// From a reset of both processors until the bootloader hears the radio (an estimate).
@@ -92,6 +94,10 @@ pub struct Nrf {
     /// The power fails in the next erase, when this part of it is done (a fault).
     pub cut_in_erase: Option<f64>,
     decks: Vec<[u8; ONE_WIRE_LEN]>,
+    /// How long looking for decks takes, ticks.
+    pub scan_ticks: u64,
+    /// When the decks that are looked for are found.
+    scan_done: Option<u64>,
     /// Voltage of the battery, V.
     pub battery_v: f32,
     /// The radio hears nothing (a fault).
@@ -164,6 +170,8 @@ impl Nrf {
             cut_after_packets: None,
             cut_after_words: None,
             cut_in_erase: None,
+            scan_ticks: SCAN,
+            scan_done: None,
             decks: if has_micro_sd { vec![micro_sd_deck()] } else { Vec::new() },
             battery_v: 4.2,
             is_deaf: false,
@@ -208,7 +216,7 @@ impl Nrf {
     pub fn due(&self, now: u64) -> u64 {
         let mut due = now + 100 * TICKS_PER_MS;
         due = due.min(self.next_report.max(now + 1));
-        for at in self.restart.map(|(at, _)| at).into_iter().chain(self.power_off_at) {
+        for at in self.restart.map(|(at, _)| at).into_iter().chain(self.power_off_at).chain(self.scan_done) {
             due = due.min(at.max(now + 1));
         }
         if let Some(at) = self.bootloader.as_ref().and_then(|b| b.due(now)) {
@@ -243,6 +251,11 @@ impl Nrf {
         }
         if !self.is_ready && now >= self.started + READY_ANYWAY {
             self.is_ready = true;
+        }
+        if self.scan_done.is_some_and(|at| now >= at) {
+            self.scan_done = None;
+            let count = self.decks.len() as u8;
+            self.send(Kind::OneWireScan, &[count]);
         }
         if self.power_off_at.is_some_and(|at| now >= at) {
             self.power_off_at = None;
@@ -280,6 +293,7 @@ impl Nrf {
         }
         *self = Self {
             decks: std::mem::take(&mut self.decks),
+            scan_ticks: self.scan_ticks,
             battery_v: self.battery_v,
             losses: self.losses,
             started: now,
@@ -378,10 +392,7 @@ impl Nrf {
                 self.is_shut_down = true;
                 self.request = Some(Stop::PowerOff);
             }
-            Some(kind @ Kind::OneWireScan) => {
-                let count = self.decks.len() as u8;
-                self.send(kind, &[count]);
-            }
+            Some(Kind::OneWireScan) => self.scan_done = Some(now + self.scan_ticks),
             Some(kind @ Kind::OneWireInfo) => {
                 let index = data.first().copied().unwrap_or(0xFF);
                 if usize::from(index) < self.decks.len() {
@@ -676,6 +687,9 @@ mod tests {
     fn the_deck_identifies_itself() {
         let mut nrf = Nrf::new(true);
         say(&mut nrf, Kind::OneWireScan, &[]);
+        nrf.tick(&mut [], SCAN - 1);
+        assert!(!nrf.has_bytes(), "it takes its time");
+        nrf.tick(&mut [], SCAN);
         assert_eq!(hear(&mut nrf)[0].data(), [1]);
         say(&mut nrf, Kind::OneWireRead, &[0, 0, 0]);
         let frames = hear(&mut nrf);

@@ -120,10 +120,21 @@ impl<D> Clone for Shared<D> {
 impl RealDrone {
     /// Switched on, with tables in its flash.
     pub fn new(image: Image, tables: &[GainTable], trouble: Trouble, seed: u64) -> Shared<Self> {
+        Self::with(image, tables, trouble, seed, |_| {})
+    }
+
+    /// The same with another set-up.
+    pub fn with(
+        image: Image,
+        tables: &[GainTable],
+        trouble: Trouble,
+        seed: u64,
+        change: impl FnOnce(&mut Setup),
+    ) -> Shared<Self> {
         let air = Rc::new(RefCell::new(Air::new(trouble, seed)));
         let pages =
             (0..).zip(tables).map(|(n, t)| (FLASH_ADDRESS + n * PAGE_SIZE as u32, t.encode().to_vec()));
-        let setup = Setup {
+        let mut setup = Setup {
             image,
             world: World::named("nominal").unwrap(),
             seed,
@@ -132,8 +143,10 @@ impl RealDrone {
             card: None,
             eeprom: Vec::new(),
             faults: Vec::new(),
+            otp: "0;CF21".to_owned(),
             profile: false,
         };
+        change(&mut setup);
         let session = Session::new(setup, Box::new(SharedAir(Rc::clone(&air)))).unwrap();
         Shared(Rc::new(RefCell::new(Self { session, air })))
     }

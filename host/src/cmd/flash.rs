@@ -95,6 +95,7 @@ impl Cmd {
         let flags = match client.platform() {
             Ok(platform) => {
                 eprintln!("on the drone now: {} {}, {battery_v:.2} V", platform.device, platform.firmware);
+                platform.check_board()?;
                 Some(client.flags()?)
             }
             // The radio processor answers: that is enough to write a firmware.
