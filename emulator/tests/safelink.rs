@@ -106,6 +106,27 @@ fn gains_flash_is_as_fast_after_a_client_that_left_safelink_on() {
     assert!(with < without + 0.05, "{without:.2} s, after a client that left safelink on {with:.2} s");
 }
 
+/// A lost acknowledgement carries a lost answer: with safelink it comes again with the next packet, without
+/// it the question is repeated after 40 ms.
+#[test]
+fn many_answers_come_faster_over_a_bad_radio_with_safelink() {
+    let mean_s = |loss: f32| {
+        let all = (0..10).map(|seed| {
+            let drone = QuickDrone::new(&[table(1)], Trouble::default(), 1);
+            visit(&drone, 0);
+            let mut client = client(Antenna::new(&drone, loss, seed));
+            let began = client.now();
+            Survey::take(&mut client, &mut |_| {}).unwrap();
+            assert!(!drone.0.borrow().nrf.has_safelink(), "off again");
+            (client.now() - began).as_secs_f64()
+        });
+        all.sum::<f64>() / 10.0
+    };
+    let (good, bad) = (mean_s(0.0), mean_s(0.2));
+    eprintln!("reading the tables: {good:.2} s, with 20 % loss each way {bad:.2} s");
+    assert!(bad < 1.1, "{bad:.2} s; 1.3 s without safelink");
+}
+
 #[test]
 fn gains_flash_works_after_a_client_that_left_safelink_on() {
     for seed in 0..40 {

@@ -365,16 +365,16 @@ fn the_memories_of_decks_are_read_if_they_are_whole() {
 
     let mut drone = Drone::new();
     drone.services.set_decks(&[cut, whole]);
-    assert_eq!(drone.raw(&[0x4C, 0x01]).unwrap(), [0x40, 0x01, 3], "one of the two");
-    let info = drone.raw(&[0x4C, 0x02, 2]).unwrap();
-    assert_eq!(info, [0x40, 0x02, 2, 0x01, 112, 0, 0, 0, 9, 8, 7, 6, 5, 4, 3, 2]);
-    let read = drone.raw(&[0x4D, 2, 8, 0, 0, 0, 12]).unwrap();
-    assert_eq!((&read[1..7], &read[7..]), (&[2, 8, 0, 0, 0, 0][..], &names[..]));
-    let beyond = drone.raw(&[0x4D, 2, 100, 0, 0, 0, 20]).unwrap();
+    assert_eq!(drone.raw(&[0x4C, 0x01]).unwrap(), [0x40, 0x01, 4], "one of the two");
+    let info = drone.raw(&[0x4C, 0x02, 3]).unwrap();
+    assert_eq!(info, [0x40, 0x02, 3, 0x01, 112, 0, 0, 0, 9, 8, 7, 6, 5, 4, 3, 2]);
+    let read = drone.raw(&[0x4D, 3, 8, 0, 0, 0, 12]).unwrap();
+    assert_eq!((&read[1..7], &read[7..]), (&[3, 8, 0, 0, 0, 0][..], &names[..]));
+    let beyond = drone.raw(&[0x4D, 3, 100, 0, 0, 0, 20]).unwrap();
     assert_eq!(beyond[6], errno::EIO);
-    let written = drone.raw(&[0x4E, 2, 8, 0, 0, 0, 1]).unwrap();
+    let written = drone.raw(&[0x4E, 3, 8, 0, 0, 0, 1]).unwrap();
     assert_eq!(written[6], errno::EIO, "nothing is written to decks");
-    assert_eq!(drone.raw(&[0x4C, 0x02, 3]), None);
+    assert_eq!(drone.raw(&[0x4C, 0x02, 4]), None);
 }
 
 #[test]

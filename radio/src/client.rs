@@ -137,7 +137,10 @@ impl Client {
     ) -> Result<Vec<T>> {
         let console = &mut self.console;
         let other = &mut |p: &Packet| hear(console, p);
-        ask::many(&mut *self.link, what, count, ASK_MANY, request, accept, other, progress)
+        self.link.set_safelink(count > 1)?;
+        let answers = ask::many(&mut *self.link, what, count, ASK_MANY, request, accept, other, progress);
+        self.link.set_safelink(false)?;
+        answers
     }
 
     /// Protocol version; also tells whether the firmware runs.

@@ -76,6 +76,15 @@ pub trait Link {
     /// Statistics so far.
     fn traffic(&self) -> Traffic;
 
+    /// Lets the radio processor repeat answers that were lost, until it is told otherwise. Another program
+    /// cannot talk to the drone well at the same time. Links without losses of their own ignore it.
+    ///
+    /// # Errors
+    /// If the link itself is gone.
+    fn set_safelink(&mut self, _on: bool) -> Result<()> {
+        Ok(())
+    }
+
     /// Talks to this program from now on.
     ///
     /// # Errors

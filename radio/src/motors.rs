@@ -74,7 +74,7 @@ impl Shaking {
             }
             let mut others: Vec<f32> = (0..4).filter(|m| *m != n && !is_still(*m)).map(|m| own[m]).collect();
             others.sort_by(f32::total_cmp);
-            match others.get(others.len() / 2) {
+            match others.get(others.len().saturating_sub(1) / 2) {
                 Some(usual) if own[n] > SHAKES * usual => Verdict::Shakes,
                 Some(usual) if own[n] < usual / WEAK => Verdict::Weak,
                 _ => Verdict::Good,

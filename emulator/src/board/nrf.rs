@@ -188,6 +188,12 @@ impl Nrf {
         self.decks.push(deck(DeckId::LED_RING, 0x0000_0060, b"bcLedRing"));
     }
 
+    /// A client has switched safelink on.
+    #[must_use]
+    pub fn has_safelink(&self) -> bool {
+        self.has_safelink
+    }
+
     /// The STM32 starts anew; the radio processor goes on.
     pub fn stm_was_reset(&mut self) {
         self.parser = Parser::new();

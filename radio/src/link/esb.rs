@@ -5,9 +5,11 @@
 //!
 //! Safelink is a state of the drone's radio processor. Clients switch it on and leave it on, and then it
 //! acknowledges but drops every packet whose number repeats. So it is switched off before the first
-//! packet, after every change of target, and when the drone was away; every question is repeated until
-//! it is answered anyway, and two programs can then talk to one drone. Packets are numbered all the same:
-//! when another program switches safelink on in between, at most every second packet is dropped.
+//! packet, after every change of target, and when the drone was away: two programs can then talk to one
+//! drone, and single questions are repeated until they are answered anyway. For many questions at once it
+//! is switched on, because then an answer whose acknowledgement was lost comes again at once. Packets are
+//! always numbered: when another program switches safelink in between, at most every second packet is
+//! dropped.
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -56,20 +58,30 @@ pub trait Transmitter {
     fn pause(&mut self, time: Duration);
 }
 
-/// Numbers packets as safelink does, and knows whether it was switched off.
+/// Numbers packets as safelink does, and knows whether it was switched as it should be.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Numbering {
     up: bool,
     down: bool,
-    is_off: bool,
+    wanted: bool,
+    /// The drone has confirmed what is wanted.
+    is_confirmed: bool,
+    /// Confirmations so far: each sets the numbers anew.
+    confirmed: u32,
     /// It knows no safelink.
     is_bootloader: bool,
 }
 
 impl Numbering {
-    /// True until the drone has confirmed that safelink is off.
-    pub(super) fn must_switch_off(self) -> bool {
-        !self.is_off && !self.is_bootloader
+    /// What must still be sent, until the drone has confirmed it.
+    pub(super) fn switch(self) -> Option<Packet> {
+        (!self.is_confirmed && !self.is_bootloader).then(|| link::safelink(self.wanted))
+    }
+
+    /// Safelink is to be on or off.
+    pub(super) fn want(&mut self, on: bool) {
+        self.is_confirmed &= self.wanted == on;
+        self.wanted = on;
     }
 
     /// The packet with its numbers.
@@ -85,21 +97,22 @@ impl Numbering {
     /// True for the confirmation of a switch, which is of no use to anybody else.
     pub(super) fn hear(&mut self, packet: &Packet) -> bool {
         let switched = link::is_safelink(packet);
-        if switched == Some(false) {
+        if switched == Some(self.wanted) {
             // The radio processor's numbers are 1 after that.
-            (self.up, self.down, self.is_off) = (false, false, true);
+            (self.up, self.down, self.is_confirmed) = (false, false, true);
+            self.confirmed = self.confirmed.wrapping_add(1);
         }
         switched.is_some()
     }
 
     /// Talks to a program of which nothing is known.
     pub(super) fn begin(&mut self, peer: Peer) {
-        (self.is_off, self.is_bootloader) = (false, peer != Peer::Firmware);
+        (self.wanted, self.is_confirmed, self.is_bootloader) = (false, false, peer != Peer::Firmware);
     }
 
-    /// The drone was away: safelink may be on again.
+    /// The drone was away: safelink may be switched otherwise.
     fn doubt(&mut self) {
-        self.is_off = false;
+        self.is_confirmed = false;
     }
 }
 
@@ -166,16 +179,21 @@ impl<T: Transmitter> Esb<T> {
         Ok(true)
     }
 
-    /// One transmission of a packet with its numbers, with safelink off if the drone is there.
+    /// One transmission of a packet with its numbers, with safelink as it should be if the drone is there.
     fn say(&mut self, packet: &Packet) -> Result<bool> {
-        if self.numbering.must_switch_off() {
-            self.exchange(&link::safelink(false))?;
+        if let Some(switch) = self.numbering.switch() {
+            self.exchange(&switch)?;
         }
-        let is_heard = self.exchange(&self.numbering.stamp(packet))?;
-        if is_heard {
-            self.numbering.next();
+        let confirmed = self.numbering.confirmed;
+        if !self.exchange(&self.numbering.stamp(packet))? {
+            return Ok(false);
         }
-        Ok(is_heard)
+        // A confirmation once more, because the first was lost: the packet was taken for a repeat.
+        if self.numbering.confirmed != confirmed {
+            return Ok(false);
+        }
+        self.numbering.next();
+        Ok(true)
     }
 }
 
@@ -214,6 +232,15 @@ impl<T: Transmitter> Link for Esb<T> {
 
     fn traffic(&self) -> Traffic {
         self.traffic
+    }
+
+    fn set_safelink(&mut self, on: bool) -> Result<()> {
+        self.numbering.want(on);
+        for _ in 0..TRIES {
+            let Some(switch) = self.numbering.switch() else { break };
+            self.exchange(&switch)?;
+        }
+        Ok(())
     }
 
     fn switch_to(&mut self, peer: Peer) -> Result<()> {

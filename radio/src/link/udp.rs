@@ -5,7 +5,7 @@ use std::io::ErrorKind;
 use std::net::{ToSocketAddrs, UdpSocket};
 use std::time::{Duration, Instant};
 
-use steady_common::crtp::{Packet, link};
+use steady_common::crtp::Packet;
 
 use super::esb::Numbering;
 use super::{Link, Peer, Traffic};
@@ -63,8 +63,8 @@ fn is_absence(kind: ErrorKind) -> bool {
 impl Link for Udp {
     fn send(&mut self, packet: &Packet) -> Result<()> {
         self.traffic.sent += u64::from(packet.bytes().len() > 1);
-        if self.numbering.must_switch_off() {
-            self.put(&link::safelink(false))?;
+        if let Some(switch) = self.numbering.switch() {
+            self.put(&switch)?;
         }
         let packet = self.numbering.stamp(packet);
         self.numbering.next();
@@ -120,6 +120,8 @@ impl Link for Udp {
 
 #[cfg(test)]
 mod tests {
+    use steady_common::crtp::link;
+
     use super::*;
 
     #[test]
