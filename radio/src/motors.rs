@@ -67,12 +67,13 @@ impl Shaking {
     pub fn verdicts(&self) -> [Verdict; 4] {
         // Of the motors that turn, without the drone's own noise.
         let own = self.motors.map(|variance| variance - self.rest);
-        let is_still = |n: usize| !(self.motors[n] > STILL * self.rest);
+        // NaN does not turn either.
+        let turns = |n: usize| self.motors[n] > STILL * self.rest;
         std::array::from_fn(|n| {
-            if is_still(n) {
+            if !turns(n) {
                 return Verdict::Still;
             }
-            let mut others: Vec<f32> = (0..4).filter(|m| *m != n && !is_still(*m)).map(|m| own[m]).collect();
+            let mut others: Vec<f32> = (0..4).filter(|m| *m != n && turns(*m)).map(|m| own[m]).collect();
             others.sort_by(f32::total_cmp);
             match others.get(others.len().saturating_sub(1) / 2) {
                 Some(usual) if own[n] > SHAKES * usual => Verdict::Shakes,
