@@ -14,7 +14,7 @@ use embassy_executor::{Executor, InterruptExecutor, SendSpawner};
 use embassy_time::Delay;
 use heapless::String;
 use steady_common::board::Board;
-use steady_common::config_block::Degrees;
+use steady_common::config_block::{ConfigBlock, Degrees};
 use steady_common::gain_table;
 use steady_firmware::drivers::eeprom24::Eeprom;
 use steady_firmware::drivers::nrf51::RadioSettings;
@@ -108,14 +108,7 @@ async fn boot(
     let (records, records_out) = shared::RECORDS.take().split();
     let (events, events_out) = shared::EVENTS.take().split();
     let device = device(&radio_settings, boot.board);
-    // SAFETY: this task runs once, and nobody else names the variables.
-    let (state, services) = unsafe {
-        (
-            (*addr_of_mut!(FLIGHT_STATE)).write(Flight::new(boot, &settings)),
-            (*addr_of_mut!(SERVICES)).write(Services::new()),
-        )
-    };
-    services.set_config(&config);
+    let (state, services) = states(boot, &settings, &config);
     let parts = flight::Parts {
         bus: i2c::sensors(),
         flight: state,
@@ -143,6 +136,25 @@ async fn boot(
         radio.spawn(task);
     }
     storage::run(Drain::new(records_out, &shared::COUNTERS), events_out, store, settings).await;
+}
+
+/// Puts the large states in their places; call it once. A function of its own, so that what it needs of the
+/// stack is free again when the task goes on.
+#[inline(never)]
+fn states(
+    boot: Boot,
+    settings: &Settings,
+    config: &ConfigBlock,
+) -> (&'static mut Flight, &'static mut Services) {
+    // SAFETY: called once, by the task that runs once, and nobody else names the variables.
+    let (flight, services) = unsafe {
+        (
+            (*addr_of_mut!(FLIGHT_STATE)).write(Flight::new(boot, settings)),
+            (*addr_of_mut!(SERVICES)).write(Services::new()),
+        )
+    };
+    services.set_config(config);
+    (flight, services)
 }
 
 /// Says which board this is.
