@@ -46,6 +46,8 @@ pub enum Command {
     ResetEstimator,
     /// The power goes off soon: land now. Cannot be cancelled.
     SwitchOff,
+    /// A client has set a motor's power by hand: the motor test goes on for a while.
+    TestMotors,
 }
 
 /// One streamed set-point. Angles and rates are right-handed: pitch is positive nose down.

@@ -152,8 +152,10 @@ impl core::fmt::Debug for Packet {
     }
 }
 
-/// Link bits of the header, which receivers must ignore.
-const LINK_BITS: u8 = 0x0C;
+/// Link bits of the header, which receivers must ignore: safelink's numbers, up and down.
+const LINK_BITS: u8 = UP_BIT | DOWN_BIT;
+const UP_BIT: u8 = 0x08;
+const DOWN_BIT: u8 = 0x04;
 /// Port and channel of a null packet.
 const NULL: u8 = 0xF3;
 
@@ -219,6 +221,20 @@ impl Packet {
     #[must_use]
     pub fn channel(&self) -> u8 {
         self.header() & 3
+    }
+
+    /// Safelink's numbers: of this packet on its way up, and of the last one that came down.
+    #[must_use]
+    pub fn numbers(&self) -> (bool, bool) {
+        (self.header() & UP_BIT != 0, self.header() & DOWN_BIT != 0)
+    }
+
+    /// The same packet with these numbers.
+    #[must_use]
+    pub fn numbered(mut self, up: bool, down: bool) -> Self {
+        let [header, ..] = &mut self.bytes;
+        *header = *header & !LINK_BITS | u8::from(up) << 3 | u8::from(down) << 2;
+        self
     }
 
     /// True for packets that only poll.

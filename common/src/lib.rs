@@ -16,9 +16,11 @@
 extern crate std;
 
 pub mod action;
+pub mod board;
 pub mod bytes;
 pub mod cload;
 pub mod commander;
+pub mod config_block;
 pub mod controller;
 pub mod crtp;
 pub mod dual;

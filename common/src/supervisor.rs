@@ -122,9 +122,11 @@ impl Blockers {
     pub const LOCKED: Self = Self(1 << 8);
     /// The button was pressed: the power goes off in a moment.
     pub const SWITCH_OFF: Self = Self(1 << 9);
+    /// The board is not one this firmware can fly.
+    pub const BOARD: Self = Self(1 << 10);
 
     /// Every blocker and what reports call it.
-    pub const NAMES: [(Self, &'static str); 10] = [
+    pub const NAMES: [(Self, &'static str); 11] = [
         (Self::SENSORS, "sensors"),
         (Self::CALIBRATION, "not still yet"),
         (Self::TILT, "tilt"),
@@ -135,6 +137,7 @@ impl Blockers {
         (Self::CRASHED, "crashed"),
         (Self::LOCKED, "locked"),
         (Self::SWITCH_OFF, "switching off"),
+        (Self::BOARD, "not a Crazyflie 2.1"),
     ];
 
     /// True when nothing blocks arming.
@@ -280,6 +283,8 @@ impl Default for Config {
 pub struct Facts {
     /// Time, ms; may wrap.
     pub now_ms: u32,
+    /// The board is one this firmware can fly.
+    pub board_ok: bool,
     /// Sensors have passed their tests and answer.
     pub sensors_ok: bool,
     /// The gyroscope's bias is known.
@@ -632,6 +637,7 @@ impl Supervisor {
         b.add(Blockers::CRASHED, self.state == State::Crashed);
         b.add(Blockers::LOCKED, self.emergency);
         b.add(Blockers::SWITCH_OFF, facts.switch_off);
+        b.add(Blockers::BOARD, !facts.board_ok);
         b
     }
 

@@ -112,6 +112,7 @@ fn every_transition_is_the_tables_and_there_is_no_other() {
 fn standing(now_ms: u32) -> Facts {
     Facts {
         now_ms,
+        board_ok: true,
         sensors_ok: true,
         calibrated: true,
         table_ok: true,
@@ -198,12 +199,13 @@ fn a_whole_flight() {
 #[test]
 fn every_blocker_blocks_alone_and_disarms_on_the_ground() {
     type Change = fn(&mut Facts);
-    let changes: [(Change, Blockers); 8] = [
+    let changes: [(Change, Blockers); 9] = [
         (|f| f.sensors_ok = false, Blockers::SENSORS),
         (|f| f.calibrated = false, Blockers::CALIBRATION),
         (|f| f.up = 0.9, Blockers::TILT),
         (|f| f.up = f32::NAN, Blockers::TILT),
         (|f| f.battery_v = 3.5, Blockers::BATTERY),
+        (|f| f.board_ok = false, Blockers::BOARD),
         (|f| f.battery_v = f32::NAN, Blockers::BATTERY),
         (|f| f.card_ok = false, Blockers::CARD),
         (|f| f.table_ok = false, Blockers::TABLE),
@@ -418,6 +420,7 @@ fn facts() -> impl Strategy<Value = Facts> {
     )
         .prop_map(|(ok, flight, place, stop, calm)| {
             let facts = Facts {
+                board_ok: true,
                 sensors_ok: ok.0,
                 calibrated: ok.1,
                 table_ok: ok.2,

@@ -25,6 +25,7 @@ fn main() -> Result<()> {
         card: Some(card.clone()),
         eeprom: Vec::new(),
         faults: Vec::new(),
+        otp: "0;CF21".to_owned(),
         profile: false,
         strict: None,
     };

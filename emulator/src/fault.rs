@@ -14,6 +14,9 @@ use crate::cortex::map;
 use crate::cortex::unicorn::Memory;
 use crate::scene::Scene;
 
+/// How far a propeller that has lost a piece is out of balance, g mm.
+const BROKEN_G_MM: f32 = 0.05;
+
 /// What goes wrong.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Kind {
@@ -47,6 +50,10 @@ pub enum Kind {
     FlowBlocked(u64),
     /// A motor (1 to 4) stops.
     MotorDies(usize),
+    /// The propeller of a motor (1 to 4) loses a piece and shakes.
+    Unbalanced(usize),
+    /// Looking for decks takes so many ms.
+    DeckScan(u64),
     /// All motors give only this part of their power.
     MotorsWeak(f32),
     /// The battery's voltage falls by so many volts.
@@ -88,8 +95,8 @@ pub struct Fault {
 
 /// The words and what they mean, for help and messages.
 pub const HELP: &str = "card-pulled card-back card-slow=MS card-read-only imu-stuck imu-dead imu-shy imu-noisy imu-back \
-     mocap-lost mocap-back radio-silent radio-back flow-blocked=MS motor-dies=1..4 motors-weak=PART \
-     battery-sag=V brown-out reset power-cut stall=MS debug-halt debug-go bit-flip=ADDRESS.BIT button \
+     mocap-lost mocap-back radio-silent radio-back flow-blocked=MS motor-dies=1..4 unbalanced=1..4 motors-weak=PART \
+     deck-scan=MS battery-sag=V brown-out reset power-cut stall=MS debug-halt debug-go bit-flip=ADDRESS.BIT button \
      cold-boot cut-at-packet=N cut-at-word=N cut-in-erase=PART";
 
 impl FromStr for Fault {
@@ -123,11 +130,9 @@ impl FromStr for Fault {
             "radio-silent" => Kind::RadioSilent,
             "radio-back" => Kind::RadioBack,
             "flow-blocked" => Kind::FlowBlocked(number()? as u64),
-            "motor-dies" => {
-                let motor = number()? as usize;
-                ensure!((1..=4).contains(&motor), "there is no motor {motor}");
-                Kind::MotorDies(motor)
-            }
+            "motor-dies" => Kind::MotorDies(motor(number()?)?),
+            "unbalanced" => Kind::Unbalanced(motor(number()?)?),
+            "deck-scan" => Kind::DeckScan(number()? as u64),
             "motors-weak" => Kind::MotorsWeak(number()?.min(1.0) as f32),
             "battery-sag" => Kind::BatterySag(number()? as f32),
             "brown-out" => Kind::BrownOut,
@@ -149,6 +154,12 @@ impl FromStr for Fault {
         };
         Ok(Self { time_us: (seconds * 1e6) as u64, kind })
     }
+}
+
+fn motor(number: f64) -> Result<usize> {
+    let motor = number as usize;
+    ensure!((1..=4).contains(&motor), "there is no motor {motor}");
+    Ok(motor)
 }
 
 fn bit_flip(value: &str) -> Result<Kind> {
@@ -228,6 +239,12 @@ fn apply(kind: Kind, scene: &mut Scene, board: &mut Board, memory: &mut Memory<'
                 *health = 0.0;
             }
         }
+        Kind::Unbalanced(motor) => {
+            if let Some(imbalance) = scene.plant.imbalance_g_mm.get_mut(motor - 1) {
+                *imbalance = BROKEN_G_MM;
+            }
+        }
+        Kind::DeckScan(ms) => board.nrf.scan_ticks = ms * TICKS_PER_MS,
         Kind::MotorsWeak(part) => scene.plant.motor_health = [part; 4],
         Kind::BatterySag(volts) => scene.plant.voltage_drop_v = volts,
         Kind::BrownOut => board.stop = Some(Stop::Reset(ResetCause::BrownOut)),

@@ -100,13 +100,14 @@ impl Dongle {
             self.next_poll_us = now_us + BUSY_POLL_US;
             return None;
         };
+        let answer = answer.filter(|p| !p.is_null() || p.bytes().len() > 1);
         if ready {
             self.queue.pop_front();
         }
         self.empty.0 = if answer.is_some() || ready { 0 } else { self.empty.0.saturating_add(1) };
         let is_busy = answer.is_some() || !self.queue.is_empty() || self.empty.0 < self.empty.1;
         self.next_poll_us = now_us + if is_busy { BUSY_POLL_US } else { IDLE_POLL_US };
-        answer.filter(|p| !p.is_null() || p.bytes().len() > 1)
+        answer
     }
 }
 

@@ -9,6 +9,7 @@ use crate::cortex::map;
 use crate::cortex::nvic::exception;
 use crate::cortex::unicorn::{Cpu, Exit, Memory, Register};
 use crate::image::Image;
+use steady_common::board::OTP_BLOCK_SIZE;
 
 /// Time from a reset to the firmware's first instruction: the bootloader looks at its pins.
 const BOOT_TICKS: u64 = 2 * crate::board::TICKS_PER_MS;
@@ -127,12 +128,20 @@ impl Machine {
         memory.system[at..at + 12].copy_from_slice(&id);
         let at = (map::FLASH_SIZE - map::SYSTEM) as usize;
         memory.system[at..at + 2].copy_from_slice(&1024u16.to_le_bytes());
-        let at = (map::OTP - map::SYSTEM) as usize;
-        memory.system[at..at + 7].copy_from_slice(b"0;CF21\0");
         scramble(&mut memory);
+        machine.set_otp("0;CF21");
         machine.board().now += BOOT_TICKS;
         machine.start();
         Ok(machine)
+    }
+
+    /// Writes what the factory writes: which board this is. Only the first block's size counts.
+    pub fn set_otp(&mut self, text: &str) {
+        let (_, memory) = self.cpu.parts();
+        let at = (map::OTP - map::SYSTEM) as usize;
+        let block = &mut memory.system[at..at + OTP_BLOCK_SIZE];
+        block.fill(0xFF);
+        block.iter_mut().zip(text.bytes().chain([0])).for_each(|(to, from)| *to = from);
     }
 
     /// Core and board.

@@ -52,6 +52,8 @@ pub struct Setup {
     pub card: Option<PathBuf>,
     /// What the EEPROM holds.
     pub eeprom: Vec<u8>,
+    /// Which board it is, as its one-time programmable memory says: `0;CF21`.
+    pub otp: String,
     /// What goes wrong.
     pub faults: Vec<Fault>,
     /// Count instructions and cycles by function.
@@ -123,6 +125,7 @@ impl Session {
             Some(bytes) => Machine::with_flash(board, bytes)?,
             None => Machine::new(board, &setup.image)?,
         };
+        machine.set_otp(&setup.otp);
         let (board, memory) = machine.parts();
         if kept.is_none() {
             for (address, bytes) in &setup.pages {

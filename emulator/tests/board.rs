@@ -35,6 +35,7 @@ fn drone_with(faults: &[&str], card: Option<PathBuf>) -> Option<Session> {
         faults: faults.iter().map(|f| f.parse().unwrap()).collect(),
         profile: false,
         strict: None,
+        otp: "0;CF21".to_owned(),
     };
     Some(Session::new(setup, Box::new(mission)).unwrap())
 }

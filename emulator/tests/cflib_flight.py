@@ -1,4 +1,5 @@
-"""The official Python client against the virtual Crazyflie: TOCs, parameters, a log stream, a flight.
+"""The official Python client against the virtual Crazyflie: TOCs, parameters, radio settings in the EEPROM,
+a log stream, a flight.
 
 Usage: cflib_flight.py udp://127.0.0.1:PORT CACHE_FOLDER
 Prints one JSON object; exit status 0 when everything was as expected.
@@ -16,6 +17,7 @@ import cflib
 import cflib.crtp
 from cflib.crazyflie import Crazyflie
 from cflib.crazyflie.log import LogConfig
+from cflib.crazyflie.mem import MemoryElement
 from cflib.crazyflie.syncCrazyflie import SyncCrazyflie
 
 GIVE_UP_S = 240
@@ -68,12 +70,36 @@ def set_and_read_back(cf, name, value):
     return confirmed and heard.wait(GIVE_UP_S) and abs(float(cf.param.get_value(name)) - value) < 1e-6
 
 
+def read_eeprom(memory):
+    """Radio settings and trims, as the client's window for them reads them."""
+    heard = threading.Event()
+    memory.update(lambda _memory: heard.set())
+    heard.wait(GIVE_UP_S)
+    return dict(memory.elements) if memory.valid else None
+
+
+def write_eeprom(memory, **changes):
+    """Changes some of them, and reads them anew; true when they are there."""
+    wanted = {**memory.elements, **changes}
+    memory.elements.update(changes)
+    heard = threading.Event()
+    memory.write_data(lambda _memory, _address: heard.set())
+    heard.wait(GIVE_UP_S)
+    return read_eeprom(memory) == wanted
+
+
 with SyncCrazyflie(uri, cf=Crazyflie(rw_cache=cache)) as scf:
     cf = scf.cf
     found["log_variables"] = sum(len(group) for group in cf.log.toc.toc.values())
     found["parameters"] = sum(len(group) for group in cf.param.toc.toc.values())
     found["float_parameter"] = set_and_read_back(cf, "ctrlMel.kp_xy", 0.45)
     found["integer_parameter"] = set_and_read_back(cf, "steady.noiseHold", 40)
+
+    eeprom = cf.mem.get_mems(MemoryElement.TYPE_I2C)[0]
+    found["eeprom"] = read_eeprom(eeprom)
+    found["eeprom_written"] = write_eeprom(
+        eeprom, radio_channel=97, radio_speed=1, radio_address=0xE7E7E7E705, roll_trim=0.5, pitch_trim=-0.25
+    )
 
     config = LogConfig(name="state", period_in_ms=10)
     for axis in "xyz":
@@ -112,6 +138,9 @@ good = (
     and found["parameters"] > 50
     and found["float_parameter"]
     and found["integer_parameter"]
+    and found["eeprom"] is not None
+    and found["eeprom"]["radio_channel"] == 80
+    and found["eeprom_written"]
     and found["armed"]
     and found["took_off"]
     and abs(found["height_in_the_air"] - 0.6) < 0.1

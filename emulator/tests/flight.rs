@@ -112,6 +112,7 @@ fn fly(plan: Plan) -> Option<Flown> {
         card: card.clone(),
         eeprom: plan.eeprom,
         faults: plan.faults.iter().map(|f| f.parse().unwrap()).collect(),
+        otp: "0;CF21".to_owned(),
         profile: false,
         strict: None,
     };

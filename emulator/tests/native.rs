@@ -36,6 +36,7 @@ fn fly_image(task: Task) -> Option<(FlightMetrics, Vec<Transition>)> {
         card: Some(card.clone()),
         eeprom: Vec::new(),
         faults: Vec::new(),
+        otp: "0;CF21".to_owned(),
         profile: false,
         strict: None,
     };

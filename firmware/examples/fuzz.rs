@@ -25,6 +25,7 @@ use std::time::Instant;
 
 use steady_common::cload;
 use steady_common::commander::{Command, HighLevel, Pace, Setpoint};
+use steady_common::config_block::ConfigBlock;
 use steady_common::crtp::{
     Packet, Port, console, high_level, link, localization, log, memory, param, platform, setpoint,
     supervisor, toc as crtp_toc,
@@ -35,7 +36,7 @@ use steady_common::transition::{Decoder, Transition};
 use steady_common::usdlog::{FILE_CRC, Header, Layout, Scanner, Type, write};
 use steady_common::value::Value;
 use steady_common::{Quat, Vec3, planner};
-use steady_firmware::eeprom::{Eeprom, Failed, RadioConfig, SIZE, Store};
+use steady_firmware::eeprom::{Eeprom, Failed, SIZE, Store};
 use steady_firmware::services::{Context, Device, Services, StoreDone};
 use steady_firmware::settings::Settings;
 use steady_firmware::storage::Config;
@@ -436,9 +437,7 @@ fn eeprom(r: &mut Random) {
         store = Store::new(memory);
         let config = now(store.radio_config());
         assert!(
-            config.channel <= 125
-                && config.speed <= 2
-                && RadioConfig::decode(&config.encode()) == Some(config)
+            config.channel <= 125 && config.speed <= 2 && ConfigBlock::decode(&config.encode()) == Ok(config)
         );
         if n % 10 == 0 {
             let mut settings = Settings::new();

@@ -12,7 +12,8 @@
 //! afterwards. Whenever power fails, there is the old value or the new one.
 
 use heapless::String;
-use steady_common::bytes::{Reader, Writer};
+use steady_common::bytes::Reader;
+use steady_common::config_block::{self, ConfigBlock};
 
 use crate::services::{StoreDone, StoreJob, StoreRequest};
 use crate::settings::Settings;
@@ -26,9 +27,6 @@ pub const SIZE: usize = 8192;
 const ENTRIES: usize = 1024;
 /// Where the block and its copy are.
 const BLOCKS: [usize; 2] = [0, 64];
-const BLOCK_SIZE: usize = 21;
-const MAGIC: u32 = 0x4342_7830;
-const VERSION: u8 = 1;
 /// Length and key length of an entry.
 const HEAD: usize = 3;
 const END: u16 = 0xFFFF;
@@ -66,65 +64,6 @@ where
     }
 }
 
-/// The configuration block.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct RadioConfig {
-    /// Radio channel, 0 to 125.
-    pub channel: u8,
-    /// 0 for 250 kbit/s, 1 for 1 Mbit/s, 2 for 2 Mbit/s.
-    pub speed: u8,
-    /// Trim of the pitch, degrees.
-    pub pitch_trim_deg: f32,
-    /// Trim of the roll, degrees.
-    pub roll_trim_deg: f32,
-    /// Radio address, 40 bits.
-    pub address: u64,
-}
-
-impl Default for RadioConfig {
-    fn default() -> Self {
-        Self { channel: 80, speed: 2, pitch_trim_deg: 0.0, roll_trim_deg: 0.0, address: 0xE7_E7E7_E7E7 }
-    }
-}
-
-fn checksum(bytes: &[u8]) -> u8 {
-    bytes.iter().fold(0, |sum: u8, byte| sum.wrapping_add(*byte))
-}
-
-impl RadioConfig {
-    /// The block's bytes.
-    #[must_use]
-    pub fn encode(&self) -> [u8; BLOCK_SIZE] {
-        let mut block = [0; BLOCK_SIZE];
-        let [a0, a1, a2, a3, a4, ..] = self.address.to_le_bytes();
-        let mut w = Writer::new(&mut block);
-        w.put(&MAGIC.to_le_bytes())
-            .put(&[VERSION, self.channel, self.speed])
-            .put(&self.pitch_trim_deg.to_le_bytes())
-            .put(&self.roll_trim_deg.to_le_bytes())
-            .put(&[a4, a0, a1, a2, a3]);
-        if let Some((last, covered)) = block.split_last_mut() {
-            *last = checksum(covered);
-        }
-        block
-    }
-
-    /// Reads a block; nothing when it is damaged or holds what no radio can do.
-    #[must_use]
-    pub fn decode(block: &[u8; BLOCK_SIZE]) -> Option<Self> {
-        let (sum, covered) = block.split_last()?;
-        let mut r = Reader::new(covered);
-        if checksum(covered) != *sum || r.u32()? != MAGIC || r.u8()? != VERSION {
-            return None;
-        }
-        let (channel, speed, pitch_trim_deg, roll_trim_deg) = (r.u8()?, r.u8()?, r.f32()?, r.f32()?);
-        let address = u64::from(r.u8()?) << 32 | u64::from(r.u32()?);
-        let trims = [pitch_trim_deg, roll_trim_deg].iter().all(|t| (-45.0..=45.0).contains(t));
-        let sane = channel <= 125 && speed <= 2 && trims;
-        sane.then_some(Self { channel, speed, pitch_trim_deg, roll_trim_deg, address })
-    }
-}
-
 /// An entry found in the store.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Entry {
@@ -158,12 +97,12 @@ impl<E: Eeprom> Store<E> {
 
     /// The radio's configuration: the block, else its copy, else the defaults. What was missing or
     /// damaged is written again.
-    pub async fn radio_config(&mut self) -> RadioConfig {
+    pub async fn radio_config(&mut self) -> ConfigBlock {
         let mut found = [None; 2];
         for (slot, at) in found.iter_mut().zip(BLOCKS) {
-            let mut block = [0; BLOCK_SIZE];
+            let mut block = [0; config_block::SIZE];
             if self.eeprom.read(at, &mut block).await.is_ok() {
-                *slot = RadioConfig::decode(&block);
+                *slot = ConfigBlock::decode(&block).ok();
             }
         }
         let [main, copy] = found;
@@ -175,11 +114,11 @@ impl<E: Eeprom> Store<E> {
         config
     }
 
-    /// Keeps a configuration.
-    pub async fn set_radio_config(&mut self, config: &RadioConfig) -> Result<(), Failed> {
+    /// Keeps a configuration; what was written is read back.
+    pub async fn set_radio_config(&mut self, config: &ConfigBlock) -> Result<(), Failed> {
         let [main, copy] = BLOCKS;
-        self.eeprom.write(copy, &config.encode()).await?;
-        self.eeprom.write(main, &config.encode()).await
+        self.write_checked(copy, &config.encode()).await?;
+        self.write_checked(main, &config.encode()).await
     }
 
     /// The entry at an address, if there is one.
@@ -304,9 +243,13 @@ impl<E: Eeprom> Store<E> {
 
     /// Does a job for a client.
     pub async fn run(&mut self, job: StoreJob) -> StoreDone {
-        let result = match toc::param(job.id) {
-            Some(param) => self.run_on(&param_key(param.group, param.name), job.request).await,
-            None => Err(Failed),
+        let result = match (job.request, toc::param(job.id)) {
+            (StoreRequest::Configure(block), _) => match ConfigBlock::decode(&block) {
+                Ok(config) => self.set_radio_config(&config).await.map(|()| None),
+                Err(_) => Err(Failed),
+            },
+            (_, Some(param)) => self.run_on(&param_key(param.group, param.name), job.request).await,
+            (_, None) => Err(Failed),
         };
         StoreDone { job, result: result.map_err(|_| ()) }
     }
@@ -315,6 +258,8 @@ impl<E: Eeprom> Store<E> {
         match request {
             StoreRequest::Keep(value) => self.keep(key, value.bytes()).await.map(|()| Some(value)),
             StoreRequest::Forget => self.forget(key).await.map(|()| None),
+            // Not about a key.
+            StoreRequest::Configure(_) => Err(Failed),
             StoreRequest::Look => {
                 let found = self.look(key).await?;
                 Ok(found.and_then(|(value, n)| Raw::new(value.get(..n)?)))

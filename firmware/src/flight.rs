@@ -16,15 +16,15 @@ use steady_common::gains_record::GainsRecord;
 use steady_common::guard::{self, Measured};
 use steady_common::planner::{Phase, Planner};
 use steady_common::stock::SupplyFilter;
-use steady_common::supervisor::{Directive, Facts, Supervisor};
+use steady_common::supervisor::{Blockers, Directive, Facts, Supervisor};
 use steady_common::transition::{Flags, Transition};
 use steady_common::{Action, Reference, State, Vec3, math, supervisor};
 
 use crate::drivers::bmp388::AirReading;
-use crate::settings::{Controller, Settings};
+use crate::settings::{Controller, MotorTest, Settings};
 use crate::telemetry::{Pilot, Telemetry};
 use descent::{Descent, Sink};
-use imu::Conditioner;
+use imu::{Conditioner, Vibration};
 use pilots::{ControlOutput, Pilots, Target, Vertical, attitude_setpoint, velocity_setpoint};
 use tables::Tables;
 pub use tables::{Boot, Event};
@@ -49,6 +49,11 @@ const HOVER_ERROR_M: f32 = 0.15;
 const STUCK_ERROR_M: f32 = 0.5;
 /// It does not move while it stays this near to one place, m.
 const STUCK_RADIUS_M: f32 = 0.05;
+/// A motor test ends this long after the last request, ms.
+pub const MOTOR_TEST_MS: u32 = 3000;
+/// Highest power of a motor in a test, of 65536: on the floor one motor alone does not turn the drone over.
+pub const MAX_TEST_POWER: u16 = 32_768;
+
 /// Up to this height above where it took off it stands on the floor, m.
 const FLOOR_M: f32 = 0.15;
 
@@ -82,6 +87,8 @@ pub struct Output {
 #[derive(Clone, Debug)]
 pub struct Flight {
     conditioner: Conditioner,
+    vibration: Vibration,
+    board_ok: bool,
     estimator: Estimator,
     /// Newest frame that the estimator has not seen yet.
     mocap: Option<Mocap>,
@@ -105,6 +112,10 @@ pub struct Flight {
     explorer: Explorer,
     supply: SupplyFilter,
     pwm: [u16; 4],
+    /// When somebody last asked for a motor test, ms.
+    test_asked_ms: Option<u32>,
+    /// What a motor test gives the motors.
+    test_pwm: Option<[u16; 4]>,
     now_us: u64,
     telemetry: Telemetry,
 }
@@ -114,7 +125,9 @@ impl Flight {
     #[must_use]
     pub fn new(boot: Boot, settings: &Settings) -> Self {
         Self {
-            conditioner: Conditioner::default(),
+            conditioner: Conditioner::with_trims(boot.trims),
+            vibration: Vibration::default(),
+            board_ok: boot.board.is_supported(),
             estimator: start_estimator(settings, 0),
             mocap: None,
             last_mocap_ms: None,
@@ -134,6 +147,8 @@ impl Flight {
             explorer: Explorer::new(settings.exploration.seed),
             supply: SupplyFilter::default(),
             pwm: [0; 4],
+            test_asked_ms: None,
+            test_pwm: None,
             now_us: 0,
             telemetry: Telemetry { mocap_age_ms: u32::MAX, ..Telemetry::default() },
         }
@@ -210,6 +225,10 @@ impl Flight {
                 self.switch_off = true;
                 Ok(())
             }
+            Command::TestMotors => {
+                self.test_asked_ms = Some(now_ms);
+                Ok(())
+            }
         }
     }
 
@@ -272,9 +291,39 @@ impl Flight {
         self.keep_time(now_us);
         self.sense(now_ms, sensors, settings);
         if !self.telemetry.timing.steps.is_multiple_of(STEPS_PER_CONTROL) {
-            return Output { pwm: self.pwm, ..Output::default() };
+            return Output { pwm: self.test_pwm.unwrap_or(self.pwm), ..Output::default() };
         }
-        self.control(now_ms, sensors, settings)
+        let output = self.control(now_ms, sensors, settings);
+        self.test_pwm = self.motor_test(now_ms, settings);
+        match self.test_pwm {
+            Some(pwm) => {
+                self.telemetry.pwm = pwm;
+                Output { pwm, ..output }
+            }
+            None => output,
+        }
+    }
+
+    /// Powers of the motors that somebody turns by hand: only disarmed and upright, only while it is
+    /// asked for again and again.
+    fn motor_test(&mut self, now_ms: u32, settings: &Settings) -> Option<[u16; 4]> {
+        use supervisor::State::{PreFlightFailed, PreFlightPassed};
+        let wanted = match settings.motor_test {
+            MotorTest::Off => return None,
+            MotorTest::Single => settings.motor_power,
+            MotorTest::All => [settings.motor_power[0]; 4],
+        };
+        let is_asked = self.test_asked_ms.is_some_and(|at| now_ms.wrapping_sub(at) < MOTOR_TEST_MS);
+        if !is_asked {
+            self.test_asked_ms = None;
+        }
+        let forbidding = [Blockers::BOARD, Blockers::TUMBLED, Blockers::TILT, Blockers::SWITCH_OFF];
+        let blockers = self.supervisor.blockers();
+        let is_allowed = is_asked
+            && !self.supervisor.is_armed()
+            && matches!(self.supervisor.state(), PreFlightPassed | PreFlightFailed)
+            && !forbidding.into_iter().any(|blocker| blockers.contains(blocker));
+        is_allowed.then(|| wanted.map(|power| power.min(MAX_TEST_POWER)))
     }
 
     fn keep_time(&mut self, now_us: u64) {
@@ -296,6 +345,9 @@ impl Flight {
         if let Some(reading) = sensors.barometer {
             self.telemetry.barometer = reading;
             self.telemetry.barometer_readings = self.telemetry.barometer_readings.wrapping_add(1);
+        }
+        if let Some(variance) = self.vibration.update(sensors.imu.accelerometer) {
+            self.telemetry.vibration = variance;
         }
         let was_calibrated = self.conditioner.is_calibrated();
         if let Some(imu) = self.conditioner.update(&sensors.imu) {
@@ -439,6 +491,7 @@ impl Flight {
         let stuck = self.is_stuck(now_ms, settings, state);
         let facts = Facts {
             now_ms,
+            board_ok: self.board_ok,
             sensors_ok: sensors.healthy
                 && sensors.imu.gyro.is_finite()
                 && sensors.imu.accelerometer.is_finite(),

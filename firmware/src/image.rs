@@ -13,10 +13,13 @@ use defmt_rtt as _;
 use embassy_executor::{Executor, InterruptExecutor, SendSpawner};
 use embassy_time::Delay;
 use heapless::String;
+use steady_common::board::Board as BoardKind;
+use steady_common::config_block::{ConfigBlock, Degrees};
 use steady_common::gain_table;
 use steady_firmware::drivers::eeprom24::Eeprom;
 use steady_firmware::drivers::nrf51::RadioSettings;
 use steady_firmware::eeprom::Store;
+use steady_firmware::flight::imu::Trims;
 use steady_firmware::flight::{Boot, Flight};
 use steady_firmware::services::{Device, Services};
 use steady_firmware::settings::Settings;
@@ -73,19 +76,19 @@ async fn boot(flight: SendSpawner, radio: SendSpawner, board: Board) {
         Ok(count) => say(format_args!("{count} parameters from the EEPROM")),
         Err(_) => say(format_args!("the EEPROM does not answer: defaults")),
     }
-    let boot = tables(store.proven_table().await);
+    let mut boot = tables(store.proven_table().await);
+    boot.board = BoardKind::from_otp(memory::otp());
+    boot.trims = Trims { roll_deg: config.roll_trim_deg, pitch_deg: config.pitch_trim_deg };
+    if boot.trims != Trims::default() {
+        let (roll, pitch) = (Degrees(boot.trims.roll_deg), Degrees(boot.trims.pitch_deg));
+        say(format_args!("trims: roll {roll} degrees, pitch {pitch} degrees"));
+    }
 
     let (to_flight, commands) = shared::COMMANDS.take().split();
     let (records, records_out) = shared::RECORDS.take().split();
     let (events, events_out) = shared::EVENTS.take().split();
-    let device = device(&radio_settings);
-    // SAFETY: this task runs once, and nobody else names the variables.
-    let (state, services) = unsafe {
-        (
-            (*addr_of_mut!(FLIGHT_STATE)).write(Flight::new(boot, &settings)),
-            (*addr_of_mut!(SERVICES)).write(Services::new()),
-        )
-    };
+    let device = device(&radio_settings, boot.board);
+    let (state, services) = states(boot, &settings, &config);
     let parts = flight::Parts {
         bus: sensors.start(),
         motors,
@@ -119,17 +122,38 @@ async fn boot(flight: SendSpawner, radio: SendSpawner, board: Board) {
     storage::run(Drain::new(records_out, &shared::COUNTERS), events_out, store, settings, decks).await;
 }
 
+/// Puts the large states in their places; call it once. A function of its own, so that what it needs of the
+/// stack is free again when the task goes on.
+#[inline(never)]
+fn states(
+    boot: Boot,
+    settings: &Settings,
+    config: &ConfigBlock,
+) -> (&'static mut Flight, &'static mut Services) {
+    // SAFETY: called once, by the task that runs once, and nobody else names the variables.
+    let (flight, services) = unsafe {
+        (
+            (*addr_of_mut!(FLIGHT_STATE)).write(Flight::new(boot, settings)),
+            (*addr_of_mut!(SERVICES)).write(Services::new()),
+        )
+    };
+    services.set_config(config);
+    (flight, services)
+}
+
 /// Says which board this is.
 fn say_platform() {
-    let text = memory::platform();
-    let text = text.split(|byte| !byte.is_ascii_graphic()).next().unwrap_or(&[]);
-    let platform = core::str::from_utf8(text).unwrap_or_default();
+    let (text, board) = (BoardKind::otp_text(memory::otp()), BoardKind::from_otp(memory::otp()));
     let mut serial = String::<24>::new();
     for byte in memory::unique_id() {
         // Two digits for each of twelve bytes.
         let _ = write!(serial, "{byte:02x}");
     }
-    say(format_args!("board {}, serial {serial}", if platform.is_empty() { "0;CF20" } else { platform }));
+    say(format_args!("board {}, serial {serial}", if text.is_empty() { "blank" } else { text }));
+    if !board.is_supported() {
+        let name = board.device_name();
+        say(format_args!("this is a {name}: Steady flies the Crazyflie 2.1 and 2.1+ only, and does not arm"));
+    }
 }
 
 /// The tables to fly with: the newest, and the last one that has proven itself.
@@ -155,7 +179,7 @@ fn tables(proven: u32) -> Boot {
 }
 
 /// What is known of the drone at its start.
-fn device(radio: &RadioSettings) -> Device {
+fn device(radio: &RadioSettings, board: BoardKind) -> Device {
     let (hash, modified) = match COMMIT.strip_suffix('+') {
         Some(hash) => (hash, true),
         None => (COMMIT, false),
@@ -163,6 +187,7 @@ fn device(radio: &RadioSettings) -> Device {
     Device {
         revision: hash.get(..8).and_then(|hex| u32::from_str_radix(hex, 16).ok()).unwrap_or(0),
         modified,
+        board,
         version: VERSION,
         address: radio.address as u8,
         ..Device::default()

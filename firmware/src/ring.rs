@@ -1,5 +1,13 @@
 //! The LED-ring deck: twelve coloured LEDs in a chain, and what they say.
 //!
+//! | `ring.effect` | shows |
+//! |---|---|
+//! | 0 | nothing |
+//! | 7 | one colour, `ring.solidRed` … |
+//! | 13 | a colour for each LED, from the ring's memory |
+//! | 14 | one colour that fades to `ring.fadeColor` in `ring.fadeTime` |
+//! | others | the drone's state, as below |
+//!
 //! | ring | means |
 //! |---|---|
 //! | red, blinking | something stands against arming |
@@ -17,6 +25,7 @@ use steady_common::supervisor::State;
 use steady_common::{guard, math};
 
 use crate::leds::{LOW_BATTERY_V, blink};
+use crate::settings::RingSettings;
 use crate::storage;
 use crate::telemetry::Telemetry;
 
@@ -33,6 +42,15 @@ const ZERO: u16 = 29;
 const ONE: u16 = 75;
 /// Brightest light used, of 255: a ring of full white draws more current than the motors leave.
 const BRIGHT: u8 = 40;
+
+/// Highest number of an effect that clients may choose, as in the official firmware.
+pub const LAST_EFFECT: u8 = 17;
+/// What the ring starts with: the drone's state.
+pub const DEFAULT_EFFECT: u8 = 6;
+const OFF: u8 = 0;
+const SOLID: u8 = 7;
+const MEMORY: u8 = 13;
+const FADE: u8 = 14;
 
 /// A colour.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -72,7 +90,93 @@ impl Colour {
     }
 }
 
-/// What to show at a moment.
+/// The ring's memory: a colour for each LED, 5 bits of red, 6 of green and 5 of blue, high byte first.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct LedMemory([u8; Self::SIZE]);
+
+impl LedMemory {
+    /// Bytes it has.
+    pub const SIZE: usize = 2 * LEDS;
+
+    /// Its bytes.
+    #[must_use]
+    pub fn bytes(&self) -> &[u8] {
+        &self.0
+    }
+
+    /// Writes bytes; false when they do not fit.
+    pub fn write(&mut self, address: u32, bytes: &[u8]) -> bool {
+        let start = usize::try_from(address).unwrap_or(usize::MAX);
+        let room = start.checked_add(bytes.len()).and_then(|end| self.0.get_mut(start..end));
+        room.map(|room| room.copy_from_slice(bytes)).is_some()
+    }
+
+    fn colours(&self) -> [Colour; LEDS] {
+        let mut colours = [Colour::BLACK; LEDS];
+        for (colour, bytes) in colours.iter_mut().zip(self.0.chunks_exact(2)) {
+            if let [high, low] = *bytes {
+                let (red, green) = (u16::from(high >> 3), u16::from(high & 7) << 3 | u16::from(low >> 5));
+                let blue = u16::from(low & 0x1F);
+                // To 8 bits, rounded, so that full stays full.
+                let five = |part: u16| ((part * 255 + 15) / 31) as u8;
+                let six = |part: u16| ((part * 255 + 31) / 63) as u8;
+                *colour = Colour::new(five(red), six(green), five(blue));
+            }
+        }
+        colours
+    }
+}
+
+/// Chooses what the ring shows.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Lights {
+    /// Where the fade comes from, where it goes to, and since when.
+    from: Colour,
+    to: Colour,
+    since_ms: u32,
+}
+
+impl Lights {
+    /// The picture of a moment.
+    pub fn picture(
+        &mut self,
+        now_ms: u32,
+        settings: &RingSettings,
+        memory: &LedMemory,
+        telemetry: &Telemetry,
+        card: storage::State,
+    ) -> [Colour; LEDS] {
+        match settings.effect {
+            OFF => [Colour::BLACK; LEDS],
+            SOLID => [settings.solid; LEDS],
+            MEMORY => memory.colours(),
+            FADE => [self.fade(now_ms, settings); LEDS],
+            _ => show(now_ms, telemetry, card),
+        }
+    }
+
+    fn fade(&mut self, now_ms: u32, settings: &RingSettings) -> Colour {
+        let [_, red, green, blue] = settings.fade_colour.to_be_bytes();
+        let wanted = Colour::new(red, green, blue);
+        let present = self.faded(now_ms, settings.fade_time_s);
+        if wanted != self.to {
+            (self.from, self.to, self.since_ms) = (present, wanted, now_ms);
+            return present;
+        }
+        present
+    }
+
+    #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "between two bytes")]
+    fn faded(&self, now_ms: u32, time_s: f32) -> Colour {
+        let passed_s = now_ms.wrapping_sub(self.since_ms) as f32 * 1e-3;
+        let part = if passed_s < time_s { passed_s / time_s } else { 1.0 };
+        let mix = |from: u8, to: u8| (f32::from(from) + part * (f32::from(to) - f32::from(from)) + 0.5) as u8;
+        let (from, to) = (self.from, self.to);
+        Colour::new(mix(from.red, to.red), mix(from.green, to.green), mix(from.blue, to.blue))
+    }
+}
+
+/// The drone's state.
 #[must_use]
 pub fn show(now_ms: u32, telemetry: &Telemetry, card: storage::State) -> [Colour; LEDS] {
     let state = telemetry.supervisor;
@@ -205,6 +309,35 @@ mod tests {
         assert_ne!(of(State::Crashed), of(State::PreFlightPassed));
         let tripped: fn(&mut Telemetry) = |t| t.guard = guard::Status::Tripped(guard::Trip::Tilt);
         assert_ne!(seen(State::Descending, tripped, ready), seen(State::Descending, |_| (), ready));
+    }
+
+    #[test]
+    fn colours_come_from_parameters_and_from_the_memory() {
+        let mut settings = crate::settings::Settings::new().ring;
+        let (mut lights, mut memory) = (Lights::default(), LedMemory::default());
+        let telemetry = Telemetry { battery_v: 4.0, ..Telemetry::default() };
+        let mut at = |now_ms, settings: &RingSettings, memory: &LedMemory| {
+            lights.picture(now_ms, settings, memory, &telemetry, storage::State::Ready)
+        };
+        assert_eq!(at(0, &settings, &memory), show(0, &telemetry, storage::State::Ready), "its state");
+        (settings.effect, settings.solid) = (SOLID, Colour::new(1, 200, 3));
+        assert_eq!(at(0, &settings, &memory), [Colour::new(1, 200, 3); LEDS]);
+        settings.effect = MEMORY;
+        assert!(memory.write(2, &[0xF8, 0x00, 0x07, 0xE0]) && memory.write(22, &[0x00, 0x1F]));
+        assert!(!memory.write(23, &[0, 0]) && !memory.write(u32::MAX, &[0]), "outside");
+        let picture = at(0, &settings, &memory);
+        assert_eq!(picture[..3], [Colour::BLACK, Colour::new(255, 0, 0), Colour::new(0, 255, 0)]);
+        assert_eq!(picture[11], Colour::new(0, 0, 255));
+        (settings.effect, settings.fade_colour, settings.fade_time_s) = (FADE, 0x00C8_6400, 2.0);
+        let mut fade = |now_ms, settings: &RingSettings| at(now_ms, settings, &memory)[0];
+        assert_eq!(fade(1000, &settings), Colour::BLACK, "begins");
+        assert_eq!(fade(2000, &settings), Colour::new(100, 50, 0), "half of the way");
+        settings.fade_colour = 0;
+        assert_eq!(fade(2000, &settings), Colour::new(100, 50, 0), "turns round without a jump");
+        assert_eq!(fade(3000, &settings), Colour::new(50, 25, 0));
+        assert_eq!(fade(9000, &settings), Colour::BLACK);
+        settings.effect = OFF;
+        assert_eq!(fade(9000, &settings), Colour::BLACK);
     }
 
     #[test]

@@ -19,11 +19,14 @@ pub use console::Console;
 pub use memory::{Flash, NoFlash};
 pub use param::{StoreDone, StoreJob, StoreRequest};
 
+use steady_common::board::Board;
 use steady_common::commander::Command;
+use steady_common::config_block::ConfigBlock;
 use steady_common::crtp::{Malformed, Packet, Port, link};
 use steady_common::syslink::Deck;
 
 use crate::drivers::Doubts;
+use crate::ring::LedMemory;
 use crate::settings::Settings;
 use crate::storage::Status;
 use crate::telemetry::Telemetry;
@@ -46,6 +49,8 @@ pub struct Device {
     pub revision: u32,
     /// The firmware was built from a changed tree.
     pub modified: bool,
+    /// Which board it is.
+    pub board: Board,
     /// Version text of the firmware, at most 29 bytes are sent.
     pub version: &'static str,
     /// Last byte of the radio address: which entries of a packed packet are for this drone.
@@ -195,14 +200,28 @@ impl Services {
         self.memories.set_decks(decks);
     }
 
+    /// The configuration block in the EEPROM, which clients can read and write.
+    pub fn set_config(&mut self, config: &ConfigBlock) {
+        self.memories.config = *config;
+    }
+
+    /// What clients have put into the LED ring's memory.
+    #[must_use]
+    pub fn led_memory(&self) -> &LedMemory {
+        &self.memories.leds
+    }
+
     /// The next thing the EEPROM must do for a client.
     pub fn next_store_job(&mut self) -> Option<StoreJob> {
-        self.params.next_job()
+        self.memories.next_job().or_else(|| self.params.next_job())
     }
 
     /// What the EEPROM did.
     pub fn store_done(&mut self, done: &StoreDone, context: &Context<'_>) -> Option<Packet> {
-        self.params.job_done(done, &context.view())
+        match done.job.request {
+            StoreRequest::Configure(block) => Some(self.configured(&block, done.result.is_ok())),
+            _ => self.params.job_done(done, &context.view()),
+        }
     }
 
     /// A parameter has changed by itself: tell the client.

@@ -6,6 +6,8 @@ use steady_common::guard::Envelope;
 use steady_common::stock::{Propeller, mellinger};
 use steady_common::{Gains, Vec3, estimator, supervisor};
 
+use crate::ring::{self, Colour};
+
 /// Gains to try without writing a table.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct TryOut {
@@ -66,6 +68,40 @@ impl PropellerKind {
     }
 }
 
+/// What the LED ring shows.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct RingSettings {
+    /// Number of the effect (`ring.effect`), see [`crate::ring`].
+    pub effect: u8,
+    /// Colour of the effect "solid" (`ring.solidRed` …).
+    pub solid: Colour,
+    /// Colour that the effect "fade" goes to, 0xRRGGBB (`ring.fadeColor`).
+    pub fade_colour: u32,
+    /// How long it takes to get there, s (`ring.fadeTime`).
+    pub fade_time_s: f32,
+}
+
+/// Which motors a test turns.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[repr(u8)]
+pub enum MotorTest {
+    /// None.
+    #[default]
+    Off = 0,
+    /// Each with its own power.
+    Single = 1,
+    /// All with the first one's power.
+    All = 2,
+}
+
+impl MotorTest {
+    /// By the value of its parameter.
+    #[must_use]
+    pub fn from_param(value: u8) -> Option<Self> {
+        [Self::Off, Self::Single, Self::All].into_iter().find(|test| *test as u8 == value)
+    }
+}
+
 /// Every value a parameter can change.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Settings {
@@ -93,12 +129,16 @@ pub struct Settings {
     pub logging: bool,
     /// Write transitions to the card whenever armed.
     pub logging_on_arm: bool,
-    /// The LED-ring deck shows the drone's state (`ring.effect`).
-    pub ring: bool,
+    /// What the LED ring shows.
+    pub ring: RingSettings,
     /// The LED-ring deck's headlights are on (`ring.headlightEnable`).
     pub headlights: bool,
     /// The high-level planner listens to these groups (`hlCommander.groupmask`); 0 means to all.
     pub group_mask: u8,
+    /// Which motors are turned by hand (`motorPowerSet.enable`).
+    pub motor_test: MotorTest,
+    /// Their powers, of 65536 (`motorPowerSet.m1` …).
+    pub motor_power: [u16; 4],
 }
 
 impl Settings {
@@ -124,9 +164,16 @@ impl Settings {
             logging_required: false,
             logging: false,
             logging_on_arm: true,
-            ring: true,
+            ring: RingSettings {
+                effect: ring::DEFAULT_EFFECT,
+                solid: Colour { red: 20, green: 20, blue: 20 },
+                fade_colour: 0,
+                fade_time_s: 0.5,
+            },
             headlights: false,
             group_mask: 0,
+            motor_test: MotorTest::Off,
+            motor_power: [0; 4],
         }
     }
 }

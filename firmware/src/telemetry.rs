@@ -58,6 +58,8 @@ pub struct Telemetry {
     pub accelerometer: Vec3,
     /// Filtered angular velocity without bias, body frame, rad/s.
     pub gyro: Vec3,
+    /// Variance of the unfiltered accelerometer over the last quarter of a second, (m/s²)².
+    pub vibration: Vec3,
     /// Found gyroscope bias, rad/s.
     pub gyro_bias: Vec3,
     /// The gyroscope's bias is known.

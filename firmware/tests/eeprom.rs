@@ -6,8 +6,9 @@ use std::pin::pin;
 use std::task::{Context, Poll, Waker};
 
 use proptest::prelude::*;
+use steady_common::config_block::ConfigBlock;
 use steady_common::value::Value;
-use steady_firmware::eeprom::{Eeprom, Failed, RadioConfig, SIZE, Store};
+use steady_firmware::eeprom::{Eeprom, Failed, SIZE, Store};
 use steady_firmware::services::{StoreJob, StoreRequest};
 use steady_firmware::settings::Settings;
 use steady_firmware::toc::{PARAMS, param_id};
@@ -78,31 +79,31 @@ fn now<F: Future>(future: F) -> F::Output {
 
 #[test]
 fn the_configuration_block_is_the_official_one() {
-    let config = RadioConfig { channel: 100, speed: 1, address: 0xE7_0102_0304, ..RadioConfig::default() };
+    let config = ConfigBlock { channel: 100, speed: 1, address: 0xE7_0102_0304, ..ConfigBlock::default() };
     let block = config.encode();
     assert_eq!(block[..7], [0x30, 0x78, 0x42, 0x43, 1, 100, 1]);
     assert_eq!(block[15..20], [0xE7, 0x04, 0x03, 0x02, 0x01]);
     assert_eq!(block[20], block[..20].iter().fold(0_u8, |a, b| a.wrapping_add(*b)));
-    assert_eq!(RadioConfig::decode(&block), Some(config));
+    assert_eq!(ConfigBlock::decode(&block), Ok(config));
     for at in 0..21 {
         let mut damaged = block;
         damaged[at] ^= 1;
-        assert_eq!(RadioConfig::decode(&damaged), None, "byte {at}");
+        assert!(ConfigBlock::decode(&damaged).is_err(), "byte {at}");
     }
-    let impossible = RadioConfig { channel: 126, ..config }.encode();
-    assert_eq!(RadioConfig::decode(&impossible), None);
+    let impossible = ConfigBlock { channel: 126, ..config }.encode();
+    assert!(ConfigBlock::decode(&impossible).is_err());
     // A blank memory gives the defaults, and has them afterwards.
     let mut store = Store::new(Memory::blank());
-    assert_eq!(now(store.radio_config()), RadioConfig::default());
+    assert_eq!(now(store.radio_config()), ConfigBlock::default());
     let memory = store.into_inner();
-    assert_eq!(memory.bytes[..21], RadioConfig::default().encode());
+    assert_eq!(memory.bytes[..21], ConfigBlock::default().encode());
 }
 
 #[test]
 fn a_configuration_is_the_old_or_the_new_one_after_any_cut() {
     let (old, new) = (
-        RadioConfig { channel: 10, ..RadioConfig::default() },
-        RadioConfig { channel: 20, ..RadioConfig::default() },
+        ConfigBlock { channel: 10, ..ConfigBlock::default() },
+        ConfigBlock { channel: 20, ..ConfigBlock::default() },
     );
     for cut in 0..3 {
         for garbage in 1..=255 {

@@ -6,11 +6,13 @@
 mod rig;
 
 use rig::Rig;
+use steady_common::board::Board;
 use steady_common::commander::{Command, HighLevel, Pace, Refusal, Setpoint};
 use steady_common::planner::PIECE_LEN;
-use steady_common::supervisor::{LandingCause, State as Supervised};
+use steady_common::supervisor::{Blockers, LandingCause, State as Supervised};
 use steady_common::transition::{Flags, Transition};
-use steady_common::{Action, GainTable, Reference, Trajectory, Vec3};
+use steady_common::{Action, GRAVITY_M_S2, GainTable, Reference, Trajectory, Vec3};
+use steady_firmware::flight::imu::Trims;
 use steady_firmware::flight::{Boot, Event};
 use steady_firmware::settings::{Controller, Exploration};
 use steady_firmware::telemetry::Pilot;
@@ -167,6 +169,38 @@ fn a_logged_flight_is_computed_again_bit_for_bit() {
     assert_down_and_off(&rig);
     let replayed = assert_replays(&rig.records, &[GainTable::built_in()]);
     assert!(replayed > 20_000, "{replayed} steps");
+}
+
+/// An accelerometer that sits askew by 3° in roll and 2° in pitch, in the native drone.
+#[test]
+fn trims_level_an_accelerometer_that_sits_askew_and_replay_stays_exact() {
+    let (roll, pitch) = (3.0_f32.to_radians(), 2.0_f32.to_radians());
+    let gravity = Vec3::new(pitch.sin(), pitch.cos() * roll.sin(), pitch.cos() * roll.cos()) * GRAVITY_M_S2;
+    let fly = |trims| {
+        let mut rig = Rig::new("nominal", 3, Boot { trims, ..Boot::default() });
+        rig.accelerometer_error = gravity - Vec3::Z * GRAVITY_M_S2;
+        rig.run(2.0);
+        let at_rest = rig.telemetry().accelerometer;
+        mission(&mut rig);
+        assert_down_and_off(&rig);
+        assert!(assert_replays(&rig.records, &[GainTable::built_in()]) > 20_000);
+        at_rest
+    };
+    let without = fly(Trims::default());
+    assert!((without.y - gravity.y).abs() < 0.05 && (without.x - gravity.x).abs() < 0.05, "{without:?}");
+    let with = fly(Trims { roll_deg: 3.0, pitch_deg: 2.0 });
+    assert!(with.x.abs() < 0.05 && with.y.abs() < 0.05, "{with:?}");
+    assert!((with.z - GRAVITY_M_S2).abs() < 0.05, "{with:?}");
+}
+
+#[test]
+fn a_board_that_is_not_a_crazyflie_21_does_not_arm() {
+    for board in [Board::Brushless, Board::Bolt, Board::Tag, Board::Crazyflie20, Board::Unknown] {
+        let mut rig = Rig::new("nominal", 1, Boot { board, ..Boot::default() });
+        rig.run(3.0);
+        assert_eq!(rig.command(Command::Arm(true)), Err(Refusal::Blocked), "{board:?}");
+        assert_eq!(rig.telemetry().blockers, Blockers::BOARD);
+    }
 }
 
 #[test]

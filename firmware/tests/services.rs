@@ -5,6 +5,7 @@
 use std::collections::VecDeque;
 
 use steady_common::commander::{Command, HighLevel, Pace, Setpoint};
+use steady_common::config_block::ConfigBlock;
 use steady_common::crtp::{
     Packet, Port, errno, high_level, localization, log, memory, param, setpoint, supervisor,
 };
@@ -75,6 +76,36 @@ impl Drone {
     }
 }
 
+/// Memory 2 is what cflib's `I2CElement` reads and writes: 16 bytes, 5 bytes, then all 21 at once.
+#[test]
+fn the_configuration_block_is_a_memory_for_cflib() {
+    let mut drone = Drone::new();
+    assert_eq!(drone.raw(&[0x4C, 0x02, 2]).unwrap()[3..8], [0x00, 21, 0, 0, 0], "type and size");
+    let old = ConfigBlock { channel: 33, address: 0xE7_E7E7_E70B, ..ConfigBlock::default() };
+    drone.services.set_config(&old);
+    let read = |drone: &mut Drone, from: u8, length: u8| {
+        drone.raw(&[0x4D, 2, from, 0, 0, 0, length]).unwrap()[7..].to_vec()
+    };
+    let block = [read(&mut drone, 0, 16), read(&mut drone, 16, 5)].concat();
+    assert_eq!(block, old.encode());
+    assert_eq!(drone.raw(&[0x4D, 2, 17, 0, 0, 0, 5]).unwrap()[6], errno::EIO, "behind its end");
+
+    let new = ConfigBlock { channel: 34, ..old };
+    let write = [&[0x4E, 2, 0, 0, 0, 0][..], &new.encode()].concat();
+    assert_eq!(drone.raw(&write), None, "the answer waits for the EEPROM");
+    let job = drone.services.next_store_job().unwrap();
+    assert_eq!(job.request, StoreRequest::Configure(new.encode()));
+    for (result, error, kept) in [(Err(()), errno::EIO, old), (Ok(None), 0, new)] {
+        let done = StoreDone { job, result };
+        let answer = drone.with(|services, _, context| services.store_done(&done, context)).unwrap();
+        assert_eq!(answer.bytes(), [0x42, 2, 0, 0, 0, 0, error]);
+        assert_eq!(read(&mut drone, 0, 21), kept.encode());
+    }
+    drone.telemetry.supervisor_info = 1 << 1;
+    assert_eq!(drone.raw(&write).unwrap()[6], errno::EACCES, "armed");
+    assert_eq!(drone.services.next_store_job(), None);
+}
+
 #[test]
 fn the_official_client_connects_packet_by_packet() {
     let mut drone = Drone::new();
@@ -102,8 +133,8 @@ fn the_official_client_connects_packet_by_packet() {
     }
     assert_eq!(drone.raw(&[0x5C, 0x02, 0xFF, 0xFF]).unwrap(), [0x50, 0x02]);
     // Memories: at least 14 bytes after the command.
-    assert_eq!(drone.raw(&[0x4C, 0x01]).unwrap(), [0x40, 0x01, 2]);
-    for id in 0..2 {
+    assert_eq!(drone.raw(&[0x4C, 0x01]).unwrap(), [0x40, 0x01, 3]);
+    for id in 0..3 {
         let info = drone.raw(&[0x4C, 0x02, id]).unwrap();
         assert_eq!(info.len(), 1 + 15);
         assert_ne!(info[3], 0x01, "one-wire memories would be read at once");
@@ -334,16 +365,16 @@ fn the_memories_of_decks_are_read_if_they_are_whole() {
 
     let mut drone = Drone::new();
     drone.services.set_decks(&[cut, whole]);
-    assert_eq!(drone.raw(&[0x4C, 0x01]).unwrap(), [0x40, 0x01, 3], "one of the two");
-    let info = drone.raw(&[0x4C, 0x02, 2]).unwrap();
-    assert_eq!(info, [0x40, 0x02, 2, 0x01, 112, 0, 0, 0, 9, 8, 7, 6, 5, 4, 3, 2]);
-    let read = drone.raw(&[0x4D, 2, 8, 0, 0, 0, 12]).unwrap();
-    assert_eq!((&read[1..7], &read[7..]), (&[2, 8, 0, 0, 0, 0][..], &names[..]));
-    let beyond = drone.raw(&[0x4D, 2, 100, 0, 0, 0, 20]).unwrap();
+    assert_eq!(drone.raw(&[0x4C, 0x01]).unwrap(), [0x40, 0x01, 4], "one of the two");
+    let info = drone.raw(&[0x4C, 0x02, 3]).unwrap();
+    assert_eq!(info, [0x40, 0x02, 3, 0x01, 112, 0, 0, 0, 9, 8, 7, 6, 5, 4, 3, 2]);
+    let read = drone.raw(&[0x4D, 3, 8, 0, 0, 0, 12]).unwrap();
+    assert_eq!((&read[1..7], &read[7..]), (&[3, 8, 0, 0, 0, 0][..], &names[..]));
+    let beyond = drone.raw(&[0x4D, 3, 100, 0, 0, 0, 20]).unwrap();
     assert_eq!(beyond[6], errno::EIO);
-    let written = drone.raw(&[0x4E, 2, 8, 0, 0, 0, 1]).unwrap();
+    let written = drone.raw(&[0x4E, 3, 8, 0, 0, 0, 1]).unwrap();
     assert_eq!(written[6], errno::EIO, "nothing is written to decks");
-    assert_eq!(drone.raw(&[0x4C, 0x02, 3]), None);
+    assert_eq!(drone.raw(&[0x4C, 0x02, 4]), None);
 }
 
 #[test]

@@ -2,6 +2,7 @@
 
 #[cfg(feature = "train")]
 mod adapt;
+mod check_motors;
 #[cfg(feature = "train")]
 mod closed_loop;
 mod compare_controllers;
@@ -19,6 +20,7 @@ mod log;
 mod oracle;
 mod param;
 mod parse;
+mod radio;
 mod report;
 mod scan;
 mod sweep;
@@ -69,6 +71,8 @@ enum Verb {
     Info(info::Cmd),
     Param(param::Cmd),
     Console(console::Cmd),
+    Radio(radio::Cmd),
+    CheckMotors(check_motors::Cmd),
     /// Arm the drone: its motors may turn from then on. Otherwise it says what prevents it.
     Arm(Address),
     /// Disarm the drone.
@@ -121,6 +125,8 @@ impl Verb {
             Self::Info(cmd) => cmd.run(),
             Self::Param(cmd) => cmd.run(),
             Self::Console(cmd) => cmd.run(),
+            Self::Radio(cmd) => cmd.run(),
+            Self::CheckMotors(cmd) => cmd.run(),
             Self::Arm(address) => ordered("armed", address.connect()?.arm(true)),
             Self::Disarm(address) => ordered("disarmed", address.connect()?.arm(false)),
             Self::Stop(address) => {

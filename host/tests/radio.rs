@@ -138,6 +138,54 @@ fn an_armed_drone_and_a_bad_file_are_refused_before_anything_happens() {
 }
 
 #[test]
+fn another_board_is_named_and_nothing_is_written_to_it() {
+    let folder = tempfile::tempdir().unwrap();
+    let f = folder.path();
+    let Some(drone) = serve(f, &["--otp", "0;C21B"]) else { return };
+    let before = fs::read(f.join("flash.img")).unwrap();
+    let Some(elf) = image() else { return };
+    let zip = elf.with_extension("zip");
+    for args in [&["flash", zip.to_str().unwrap(), "--yes"][..], &["gains", "flash", "nominal", "--yes"]] {
+        let (_, err) = steady(f, &drone.uri, args, 1);
+        assert!(err.contains("Brushless") && err.contains("Nothing was written"), "{err}");
+    }
+    let (out, _) = steady(f, &drone.uri, &["info"], 0);
+    assert!(out.contains("Brushless") && out.contains("not a Crazyflie 2.1"), "{out}");
+    assert!(fs::read(f.join("flash.img")).unwrap() == before);
+}
+
+#[test]
+fn radio_settings_are_shown_set_and_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let f = folder.path();
+    let Some(drone) = serve(f, &[]) else { return };
+    let (out, _) = steady(f, &drone.uri, &["radio", "show"], 0);
+    assert!(out.contains("radio://0/80/2M/E7E7E7E7E7"), "{out}");
+    let set = ["radio", "set", "--channel", "60", "--rate", "1M", "--roll-trim", "-0.5", "--yes"];
+    steady(f, &drone.uri, &set, 0);
+    let (out, _) = steady(f, &drone.uri, &["radio", "show"], 0);
+    assert!(out.contains("radio://0/60/1M/E7E7E7E7E7") && out.contains("roll -0.5"), "{out}");
+    let (_, err) = steady(f, &drone.uri, &["radio", "set", "--channel", "126", "--yes"], 1);
+    assert!(err.contains("channel 126") && err.contains("nothing was written"), "{err}");
+    steady(f, &drone.uri, &["radio", "set", "--radio-address", "E7", "--yes"], 2);
+    let (out, _) = steady(f, &drone.uri, &["info", "--json"], 0);
+    assert_eq!(json(&out)["propellers"], "those of the 2.1+");
+}
+
+#[test]
+fn check_motors_names_the_motor_that_shakes() {
+    let folder = tempfile::tempdir().unwrap();
+    let f = folder.path();
+    let Some(drone) = serve(f, &["--world", "paper", "--fault", "0:unbalanced=4"]) else { return };
+    let (_, err) = steady(f, &drone.uri, &["check-motors"], 1);
+    assert!(err.contains("--yes"), "{err}");
+    let (out, err) = steady(f, &drone.uri, &["check-motors", "--yes"], 1);
+    let shaky: Vec<&str> = out.lines().filter(|line| line.contains("shakes")).collect();
+    assert!(shaky.len() == 1 && shaky[0].starts_with("M4"), "{out}");
+    assert!(err.contains("do not fly"), "{err}");
+}
+
+#[test]
 fn a_bad_network_and_a_power_cut_end_well() {
     let folder = tempfile::tempdir().unwrap();
     let f = folder.path();

@@ -8,6 +8,7 @@ mod text;
 
 use std::time::Duration;
 
+use steady_common::board::Board;
 use steady_common::cload;
 use steady_common::crtp::toc::{self as wire, Info};
 use steady_common::crtp::{Packet, Port, console, link, platform};
@@ -40,6 +41,25 @@ pub struct Platform {
     pub firmware: String,
     /// Name of the device.
     pub device: String,
+}
+
+impl Platform {
+    /// Refuses a board that Steady's firmware cannot fly: others have the same processor and bootloader,
+    /// and accept the image all the same.
+    ///
+    /// # Errors
+    /// With the board's name.
+    pub fn check_board(&self) -> Result<()> {
+        let board = Board::from_device_name(&self.device);
+        if board.is_supported() {
+            return Ok(());
+        }
+        let name = if board == Board::Unknown { &self.device } else { board.device_name() };
+        Err(Error::Refused(format!(
+            "this is a {name}: Steady flies the Crazyflie 2.1 and 2.1+ only. Nothing was written; use the official \
+             firmware on it"
+        )))
+    }
 }
 
 /// A connection to a drone's firmware.
@@ -117,7 +137,10 @@ impl Client {
     ) -> Result<Vec<T>> {
         let console = &mut self.console;
         let other = &mut |p: &Packet| hear(console, p);
-        ask::many(&mut *self.link, what, count, ASK_MANY, request, accept, other, progress)
+        self.link.set_safelink(count > 1)?;
+        let answers = ask::many(&mut *self.link, what, count, ASK_MANY, request, accept, other, progress);
+        self.link.set_safelink(false)?;
+        answers
     }
 
     /// Protocol version; also tells whether the firmware runs.

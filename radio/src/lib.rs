@@ -16,6 +16,7 @@ pub mod client;
 mod error;
 pub mod firmware;
 pub mod link;
+pub mod motors;
 pub mod scan;
 pub mod tables;
 pub mod toc;

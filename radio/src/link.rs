@@ -2,6 +2,7 @@
 
 #[cfg(feature = "dongle")]
 mod dongle;
+mod esb;
 mod udp;
 
 use std::time::Duration;
@@ -13,6 +14,7 @@ use crate::uri::Uri;
 
 #[cfg(feature = "dongle")]
 pub use dongle::Dongle;
+pub use esb::{Ack, Esb, Transmitter};
 pub use udp::Udp;
 
 /// File of the udev rule that lets the group `plugdev` use a Crazyradio.
@@ -73,6 +75,15 @@ pub trait Link {
 
     /// Statistics so far.
     fn traffic(&self) -> Traffic;
+
+    /// Lets the radio processor repeat answers that were lost, until it is told otherwise. Another program
+    /// cannot talk to the drone well at the same time. Links without losses of their own ignore it.
+    ///
+    /// # Errors
+    /// If the link itself is gone.
+    fn set_safelink(&mut self, _on: bool) -> Result<()> {
+        Ok(())
+    }
 
     /// Talks to this program from now on.
     ///

@@ -187,8 +187,9 @@ impl Survey {
     /// Reads it through the firmware.
     ///
     /// # Errors
-    /// If the drone does not answer, or it is not Steady's firmware.
+    /// If the drone does not answer, is not a Crazyflie 2.1, or it is not Steady's firmware.
     pub fn take(client: &mut Client, observe: &mut dyn FnMut(Phase)) -> Result<Self> {
+        client.platform()?.check_board()?;
         let battery_v = client.battery_v()?;
         let flags = Some(client.flags()?);
         let active = Some(client.active_table()?);

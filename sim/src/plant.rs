@@ -2,7 +2,7 @@
 //!
 //! The virtual Crazyflie and the native drone fly the same plant, with the same noise.
 
-use steady_common::{Action, State, Vec3};
+use steady_common::{Action, State, Vec3, math};
 
 use crate::drone::Drone;
 use crate::initial::Initial;
@@ -18,6 +18,8 @@ pub const RATE_HZ: f32 = 1000.0;
 const GYRO_REST_STD: f32 = 0.0026;
 /// Noise of the accelerometer at rest, m/s²: 175 µg/√Hz over 145 Hz.
 const ACCELEROMETER_REST_STD: f32 = 0.021;
+/// Cut-off of the accelerometer's own filter, Hz.
+const ACCELEROMETER_HZ: f32 = 145.0;
 /// Random stream of the sensors' noise, apart from the drone's own.
 const NOISE_STREAM: u64 = 1000;
 /// A landed drone is at most this far above its resting height, m.
@@ -84,6 +86,10 @@ pub struct Plant {
     pub voltage_drop_v: f32,
     /// Another force on the body, N in the world frame (faults).
     pub push_n: Vec3,
+    /// How far the propellers' mass is off their axles, g mm (faults).
+    pub imbalance_g_mm: [f32; 4],
+    /// Where the heavy sides of the propellers point, rad.
+    heavy_side_rad: [f32; 4],
 }
 
 impl Plant {
@@ -98,6 +104,8 @@ impl Plant {
             motor_health: [1.0; 4],
             voltage_drop_v: 0.0,
             push_n: Vec3::ZERO,
+            imbalance_g_mm: [0.0; 4],
+            heavy_side_rad: [0.0; 4],
         }
     }
 
@@ -114,6 +122,7 @@ impl Plant {
         }
         self.drone.step_pwm(&self.world.params, given, self.push_n);
         let sample = self.drone.imu().unwrap_or_default();
+        let shaken = self.shaken();
         let mean_rpm = self.drone.rpm().iter().sum::<f32>() / 4.0;
         let shaking = (mean_rpm / self.hover_rpm).min(1.5);
         let truth = self.drone.truth();
@@ -123,6 +132,7 @@ impl Plant {
                 + self.rng.normal_vec() * GYRO_REST_STD
                 + self.rng.normal_vec() * (self.world.gyro_noise * shaking),
             force: sample.accelerometer_m_s2
+                + shaken
                 + self.rng.normal_vec() * ACCELEROMETER_REST_STD
                 + self.rng.normal_vec() * (self.world.force_noise * shaking),
             // 12 Pa a metre near the ground, and the noise of the sensor.
@@ -130,6 +140,23 @@ impl Plant {
             battery_v: self.battery_v(),
             mocap: self.drone.mocap(),
         }
+    }
+
+    /// What propellers out of balance add to the specific force: each pulls towards its heavy side, which
+    /// goes round with it, as the accelerometer's filter lets it through.
+    fn shaken(&mut self) -> Vec3 {
+        let mut force = Vec3::ZERO;
+        let rotors = self.drone.rpm().into_iter().zip(self.imbalance_g_mm).zip(&mut self.heavy_side_rad);
+        for ((rpm, imbalance_g_mm), heavy_side_rad) in rotors.filter(|((_, imbalance), _)| *imbalance > 0.0) {
+            let turn_hz = rpm / 60.0;
+            let omega = 2.0 * math::PI * turn_hz;
+            *heavy_side_rad = (*heavy_side_rad + omega / RATE_HZ) % (2.0 * math::PI);
+            let (sin, cos) = math::sin_cos(*heavy_side_rad);
+            let passes = 1.0 / math::sqrt(1.0 + (turn_hz / ACCELEROMETER_HZ).powi(2));
+            let pull_m_s2 = 1e-6 * imbalance_g_mm * omega * omega / self.world.params.mass_kg;
+            force += Vec3::new(cos, sin, 0.0) * (pull_m_s2 * passes);
+        }
+        force
     }
 
     /// Thrust of the rotors, of the full thrust.
@@ -187,6 +214,20 @@ mod tests {
         plant.step([40_000; 4]);
         assert!(spread(&mut plant, 40_000) > 0.01);
         assert!(plant.step([0; 4]).battery_v > 3.5);
+    }
+
+    #[test]
+    fn a_propeller_out_of_balance_shakes_with_the_square_of_its_speed() {
+        let mut plant = plant("nominal");
+        plant.imbalance_g_mm[2] = 0.05;
+        let mut variance = |pwm| {
+            (0..300).for_each(|_| _ = plant.step([0, 0, pwm, 0]));
+            let readings: Vec<f32> = (0..500).map(|_| plant.step([0, 0, pwm, 0]).force.x).collect();
+            let mean = readings.iter().sum::<f32>() / 500.0;
+            readings.iter().map(|x| (x - mean).powi(2)).sum::<f32>() / 500.0
+        };
+        let (still, slow, fast) = (variance(0), variance(10_000), variance(20_000));
+        assert!(still < 0.002 && slow > 10.0 * still && fast > 1.5 * slow, "{still} {slow} {fast}");
     }
 
     #[test]

@@ -60,10 +60,10 @@ struct Pointers {
 }
 
 const POINTERS: [Pointers; 6] = [
-    // Formatting: the values' own functions.
+    // Formatting: the values' own functions, and the formatter's.
     Pointers {
         callers: &["core::fmt", "defmt", "shared::say"],
-        targets: &[" as core::fmt::", "core::fmt::num", "defmt"],
+        targets: &[" as core::fmt::", "core::fmt::num", "<core::fmt::Formatter>::", "defmt"],
     },
     // Wakers: of embassy's futures and of our drivers that wake them.
     Pointers {

@@ -15,8 +15,12 @@ pub const MAX_WRITE: usize = 25;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub enum Kind {
+    /// The configuration block of the EEPROM.
+    Eeprom = 0x00,
     /// The one-wire memory of a deck.
     OneWire = 0x01,
+    /// Colours of the LED ring's LEDs.
+    LedRing = 0x10,
     /// Polynomial pieces of trajectories.
     Trajectory = 0x12,
     /// The last log file on the SD card.
@@ -27,10 +31,14 @@ pub enum Kind {
 }
 
 impl Kind {
+    /// Every kind.
+    pub const ALL: [Self; 6] =
+        [Self::Eeprom, Self::OneWire, Self::LedRing, Self::Trajectory, Self::MicroSd, Self::App];
+
     /// The kind of a type byte.
     #[must_use]
     pub fn from_byte(byte: u8) -> Option<Self> {
-        [Self::OneWire, Self::Trajectory, Self::MicroSd, Self::App].into_iter().find(|k| *k as u8 == byte)
+        Self::ALL.into_iter().find(|k| *k as u8 == byte)
     }
 }
 

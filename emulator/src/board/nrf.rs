@@ -3,19 +3,24 @@
 use std::collections::VecDeque;
 
 use steady_common::cload::{Reply, Request, Target};
-use steady_common::crtp::Packet;
+use steady_common::crtp::{Packet, link};
 use steady_common::syslink::{BatteryState, DeckId, Frame, Kind, ONE_WIRE_CHUNK, Parser};
 
 use super::bootloader::Bootloader;
 use super::{Stop, TICKS_PER_MS, TICKS_PER_US};
 use crate::chip::rcc::ResetCause;
 
-/// Packets that wait for the ground to ask for them; more are dropped silently.
-const TX_RING: usize = 8;
+/// Packets that wait for the ground to ask for them, with the one that was sent last; more are dropped
+/// silently.
+const TX_RING: usize = 7;
 /// Radio reception begins without being told after this time.
 const READY_ANYWAY: u64 = 3000 * TICKS_PER_MS;
 /// Period of battery and signal-strength messages.
 const REPORT: u64 = 10 * TICKS_PER_MS;
+/// The first of them comes so long after the radio processor's start.
+const FIRST_REPORT: u64 = 1010 * TICKS_PER_MS;
+/// How long looking for decks takes: a few one-wire searches (an estimate).
+const SCAN: u64 = 20 * TICKS_PER_MS;
 /// From the reset command to the reset.
 const RESET_DELAY: u64 = 100 * TICKS_PER_MS;
 /// From a reset of both processors until the bootloader hears the radio (an estimate).
@@ -33,6 +38,19 @@ const DEVICE_ADDRESS: [u8; 6] = [0x12, 0x34, 0x56, 0x78, 0x9A, 0xBC];
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Ack(pub Option<Packet>);
 
+/// What the last acknowledgement carried.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Carried {
+    /// There was none yet.
+    Nothing,
+    /// No packet: a lone header.
+    Empty(Packet),
+    /// The first packet of the ring. It stays there until the next acknowledgement.
+    First,
+    /// The answer to a packet that switched safelink.
+    Service(Packet),
+}
+
 /// What the radio processor is going to do with the STM32.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Restart {
@@ -46,6 +64,11 @@ pub struct Nrf {
     parser: Parser,
     to_stm: VecDeque<u8>,
     tx_ring: VecDeque<Packet>,
+    carried: Carried,
+    /// A client has switched safelink on; only a client or a restart switches it off.
+    has_safelink: bool,
+    /// Numbers of the last packet up and of the last acknowledgement.
+    numbers: (bool, bool),
     /// The STM32 has spoken: before that nothing is sent to it.
     is_heard: bool,
     is_ready: bool,
@@ -71,6 +94,10 @@ pub struct Nrf {
     /// The power fails in the next erase, when this part of it is done (a fault).
     pub cut_in_erase: Option<f64>,
     decks: Vec<[u8; ONE_WIRE_LEN]>,
+    /// How long looking for decks takes, ticks.
+    pub scan_ticks: u64,
+    /// When the decks that are looked for are found.
+    scan_done: Option<u64>,
     /// Voltage of the battery, V.
     pub battery_v: f32,
     /// The radio hears nothing (a fault).
@@ -124,6 +151,9 @@ impl Nrf {
             parser: Parser::new(),
             to_stm: VecDeque::new(),
             tx_ring: VecDeque::new(),
+            carried: Carried::Nothing,
+            has_safelink: false,
+            numbers: (true, true),
             is_heard: false,
             is_ready: false,
             reports: false,
@@ -140,6 +170,8 @@ impl Nrf {
             cut_after_packets: None,
             cut_after_words: None,
             cut_in_erase: None,
+            scan_ticks: SCAN,
+            scan_done: None,
             decks: if has_micro_sd { vec![micro_sd_deck()] } else { Vec::new() },
             battery_v: 4.2,
             is_deaf: false,
@@ -165,6 +197,12 @@ impl Nrf {
             String::from_utf8_lossy(memory.get(12..12 + len).unwrap_or_default()).into_owned()
         };
         self.decks.iter().map(name).collect()
+    }
+
+    /// A client has switched safelink on.
+    #[must_use]
+    pub fn has_safelink(&self) -> bool {
+        self.has_safelink
     }
 
     /// The STM32 starts anew; the radio processor goes on.
@@ -195,7 +233,7 @@ impl Nrf {
     pub fn due(&self, now: u64) -> u64 {
         let mut due = now + 100 * TICKS_PER_MS;
         due = due.min(self.next_report.max(now + 1));
-        for at in self.restart.map(|(at, _)| at).into_iter().chain(self.power_off_at) {
+        for at in self.restart.map(|(at, _)| at).into_iter().chain(self.power_off_at).chain(self.scan_done) {
             due = due.min(at.max(now + 1));
         }
         if let Some(at) = self.bootloader.as_ref().and_then(|b| b.due(now)) {
@@ -230,6 +268,11 @@ impl Nrf {
         }
         if !self.is_ready && now >= self.started + READY_ANYWAY {
             self.is_ready = true;
+        }
+        if self.scan_done.is_some_and(|at| now >= at) {
+            self.scan_done = None;
+            let count = self.decks.len() as u8;
+            self.send(Kind::OneWireScan, &[count]);
         }
         if self.power_off_at.is_some_and(|at| now >= at) {
             self.power_off_at = None;
@@ -267,6 +310,7 @@ impl Nrf {
         }
         *self = Self {
             decks: std::mem::take(&mut self.decks),
+            scan_ticks: self.scan_ticks,
             battery_v: self.battery_v,
             losses: self.losses,
             started: now,
@@ -334,11 +378,7 @@ impl Nrf {
                 }
                 self.tokens = self.tokens.saturating_sub(1);
                 if let Some(packet) = Packet::from_bytes(data) {
-                    if self.tx_ring.len() < TX_RING {
-                        self.tx_ring.push_back(packet);
-                    } else {
-                        self.losses.dropped += 1;
-                    }
+                    self.queue(packet);
                 }
                 self.flow_until = now + FLOW_PAUSE;
             }
@@ -361,7 +401,7 @@ impl Nrf {
             }
             Some(Kind::BatteryAutoUpdate) => {
                 self.reports = true;
-                self.next_report = now + REPORT;
+                self.next_report = now.max(self.started + FIRST_REPORT);
             }
             Some(Kind::SwitchOff) => self.request = Some(Stop::PowerOff),
             Some(Kind::StmOff) => self.request = Some(Stop::Halt),
@@ -369,10 +409,7 @@ impl Nrf {
                 self.is_shut_down = true;
                 self.request = Some(Stop::PowerOff);
             }
-            Some(kind @ Kind::OneWireScan) => {
-                let count = self.decks.len() as u8;
-                self.send(kind, &[count]);
-            }
+            Some(Kind::OneWireScan) => self.scan_done = Some(now + self.scan_ticks),
             Some(kind @ Kind::OneWireInfo) => {
                 let index = data.first().copied().unwrap_or(0xFF);
                 if usize::from(index) < self.decks.len() {
@@ -432,18 +469,82 @@ impl Nrf {
         }
         if packet.is_null() {
             match packet.data() {
+                [0x80..=0x8F, ..] => return Some(Ack(None)),
+                // Answered by the main loop, so with the next acknowledgement; not subject to safelink.
                 [0xFE, ..] => {
+                    let ack = self.acknowledge();
                     let request = Request::decode(packet).map(|(_, request)| request);
-                    return Some(Ack(request.and_then(|r| self.own_command(r, flash, now))));
+                    if let Some(answer) = request.and_then(|r| self.own_command(r, flash, now)) {
+                        self.queue(answer);
+                    }
+                    return Some(ack);
                 }
-                [0x05, _] => return Some(Ack(Some(*packet))),
-                [0x03, ..] | [0x80..=0x8F, ..] => return Some(Ack(None)),
                 _ => {}
             }
         }
-        self.tokens += 1;
-        self.send(Kind::RadioRaw, packet.bytes());
-        Some(Ack(self.tx_ring.pop_front()))
+        if let Some(on) = link::is_safelink(packet) {
+            self.has_safelink = on;
+            self.settle();
+            self.carried = Carried::Service(*packet);
+            self.numbers = (true, true);
+            return Some(self.last());
+        }
+        let (up, down) = packet.numbers();
+        if !self.has_safelink || up != self.numbers.0 {
+            self.numbers.0 = !self.numbers.0;
+            // Radio control does not reach the STM32.
+            if !(packet.is_null() && matches!(packet.data(), [0x03, _, _, ..])) {
+                self.tokens += 1;
+                self.send(Kind::RadioRaw, packet.bytes());
+            }
+        }
+        if !self.has_safelink || down != self.numbers.1 {
+            self.numbers.1 = !self.numbers.1;
+            return Some(self.acknowledge());
+        }
+        Some(self.last())
+    }
+
+    /// A packet for the ground.
+    fn queue(&mut self, packet: Packet) {
+        if self.tx_ring.len() < TX_RING {
+            self.tx_ring.push_back(packet);
+        } else {
+            self.losses.dropped += 1;
+        }
+    }
+
+    /// The last acknowledgement has arrived: its packet leaves the ring. As in the official firmware one
+    /// leaves after an answer to a switch of safelink too, although it was not sent.
+    fn settle(&mut self) {
+        if !matches!(self.carried, Carried::Empty(_)) {
+            self.tx_ring.pop_front();
+        }
+    }
+
+    /// The next acknowledgement.
+    fn acknowledge(&mut self) -> Ack {
+        self.settle();
+        let down = self.numbers.1;
+        self.carried = match self.tx_ring.front_mut() {
+            Some(packet) => {
+                if self.has_safelink {
+                    *packet = packet.numbered(false, down);
+                }
+                Carried::First
+            }
+            None => Carried::Empty(Packet::NULL.numbered(false, down)),
+        };
+        self.last()
+    }
+
+    /// The last acknowledgement once more.
+    fn last(&self) -> Ack {
+        Ack(match self.carried {
+            Carried::Nothing => None,
+            Carried::Empty(packet) | Carried::Service(packet) => Some(packet),
+            Carried::First => self.tx_ring.front().copied(),
+        })
     }
 
     /// A packet on the broadcast address.
@@ -509,8 +610,64 @@ mod tests {
         std::iter::from_fn(|| nrf.next_byte()).filter_map(|b| parser.push(b)).collect()
     }
 
+    fn is_empty(ack: Option<Ack>) -> bool {
+        matches!(ack, Some(Ack(Some(packet))) if packet.is_null() && packet.data().is_empty())
+    }
+
+    fn packet(bytes: &[u8]) -> Packet {
+        Packet::from_bytes(bytes).unwrap()
+    }
+
+    /// The bytes of the packets that reached the STM32.
+    fn reached(nrf: &mut Nrf) -> Vec<Vec<u8>> {
+        hear(nrf).iter().filter(|f| f.kind() == Some(Kind::RadioRaw)).map(|f| f.data().to_vec()).collect()
+    }
+
+    /// As `esb.c` of the official firmware has it: both numbers begin at 1, a packet is taken when its
+    /// number differs, and the acknowledgement is repeated when the number of the last one comes again.
     #[test]
-    fn silent_until_spoken_to_then_reports_every_10_ms() {
+    fn safelink_drops_a_repeated_packet_and_repeats_an_acknowledgement() {
+        let mut nrf = Nrf::new(false);
+        say(&mut nrf, Kind::RadioReady, &[]);
+        hear(&mut nrf);
+        let on = packet(&[0xFF, 0x05, 0x01]);
+        assert_eq!(nrf.radio(&on, &mut [], 0), Some(Ack(Some(on))), "confirmed at once");
+        assert!(reached(&mut nrf).is_empty(), "and not handed on");
+        // Whoever knows nothing of it has both bits set: acknowledged, and never seen by the STM32.
+        for _ in 0..3 {
+            nrf.radio(&packet(&[0xDD, 0x00]), &mut [], 0);
+        }
+        assert!(reached(&mut nrf).is_empty());
+        nrf.radio(&packet(&[0xD1, 0x00]), &mut [], 0);
+        nrf.radio(&packet(&[0xD1, 0x00]), &mut [], 0);
+        assert_eq!(reached(&mut nrf), [[0xD1, 0x00]], "the second is a repeat");
+        for n in 0..2 {
+            say(&mut nrf, Kind::RadioRaw, &[0xD1, n]);
+        }
+        let down = |nrf: &mut Nrf, header: u8| nrf.radio(&packet(&[header]), &mut [], 0);
+        let first = down(&mut nrf, 0xF7);
+        assert_eq!(first, Some(Ack(Some(packet(&[0xD5, 0])))), "numbered");
+        assert_eq!(down(&mut nrf, 0xF7), first, "its acknowledgement was lost: again");
+        assert_eq!(down(&mut nrf, 0xF3), Some(Ack(Some(packet(&[0xD1, 1])))));
+        // The radio processor's own commands get through in any state.
+        let voltage = Request::GetVoltage.encode(Target::Nrf51);
+        nrf.radio(&voltage, &mut [], 0);
+        let Some(Ack(Some(answer))) = down(&mut nrf, 0xF7) else { panic!("no answer") };
+        assert!(matches!(Reply::decode(&answer), Some((Target::Nrf51, Reply::Voltage(_)))));
+        reached(&mut nrf);
+        let off = packet(&[0xFF, 0x05, 0x00]);
+        assert_eq!(nrf.radio(&off, &mut [], 0), Some(Ack(Some(off))));
+        for _ in 0..3 {
+            nrf.radio(&packet(&[0xDD, 0x00]), &mut [], 0);
+        }
+        assert_eq!(reached(&mut nrf).len(), 3);
+        nrf.radio(&on, &mut [], 0);
+        nrf.power_cut(&mut [], 0);
+        assert!(!nrf.has_safelink, "a restart switches it off");
+    }
+
+    #[test]
+    fn silent_until_spoken_to_then_reports_after_the_first_second() {
         let mut nrf = Nrf::new(true);
         nrf.tick(&mut [], TICKS_PER_MS);
         assert!(!nrf.has_bytes());
@@ -518,7 +675,9 @@ mod tests {
         say(&mut nrf, Kind::BatteryAutoUpdate, &[]);
         assert_eq!(hear(&mut nrf)[0].kind(), Some(Kind::RadioReady));
         nrf.battery_v = 3.75;
-        nrf.tick(&mut [], REPORT);
+        nrf.tick(&mut [], FIRST_REPORT - 1);
+        assert!(!nrf.has_bytes(), "none in the first second");
+        nrf.tick(&mut [], FIRST_REPORT);
         let frames = hear(&mut nrf);
         assert_eq!(BatteryState::decode(frames[0].data()).unwrap().voltage, 3.75);
         assert_eq!(frames[1].kind(), Some(Kind::RadioRssi));
@@ -530,7 +689,7 @@ mod tests {
         assert_eq!(nrf.radio(&Packet::NULL, &mut [], 0), None, "not ready yet");
         say(&mut nrf, Kind::RadioReady, &[]);
         hear(&mut nrf);
-        assert_eq!(nrf.radio(&Packet::NULL, &mut [], 0), Some(Ack(None)));
+        assert!(is_empty(nrf.radio(&Packet::NULL, &mut [], 0)));
         assert_eq!(hear(&mut nrf)[0].kind(), Some(Kind::RadioRaw));
         say(&mut nrf, Kind::RadioRaw, &[0xF1, 1, 2, 3]);
         assert!(nrf.is_flow_stopped(FLOW_PAUSE - 1) && !nrf.is_flow_stopped(FLOW_PAUSE));
@@ -538,13 +697,16 @@ mod tests {
         for _ in 0..10 {
             say(&mut nrf, Kind::RadioRaw, &[0]);
         }
-        assert_eq!(nrf.losses, Losses { dropped: 2, unasked: 9 });
+        assert_eq!(nrf.losses, Losses { dropped: 4, unasked: 9 });
     }
 
     #[test]
     fn the_deck_identifies_itself() {
         let mut nrf = Nrf::new(true);
         say(&mut nrf, Kind::OneWireScan, &[]);
+        nrf.tick(&mut [], SCAN - 1);
+        assert!(!nrf.has_bytes(), "it takes its time");
+        nrf.tick(&mut [], SCAN);
         assert_eq!(hear(&mut nrf)[0].data(), [1]);
         say(&mut nrf, Kind::OneWireRead, &[0, 0, 0]);
         let frames = hear(&mut nrf);
@@ -562,9 +724,11 @@ mod tests {
         let reset = Request::ResetToBootloader.encode(Target::Nrf51);
         nrf.radio(&reset, &mut [], 0);
         assert_eq!(nrf.restart, None);
-        let Some(Ack(Some(answer))) = nrf.radio(&Request::ResetInit.encode(Target::Nrf51), &mut [], 0) else {
-            panic!("no answer")
-        };
+        assert!(
+            is_empty(nrf.radio(&Request::ResetInit.encode(Target::Nrf51), &mut [], 0)),
+            "its main loop answers"
+        );
+        let Some(Ack(Some(answer))) = nrf.radio(&Packet::NULL, &mut [], 0) else { panic!("no answer") };
         assert_eq!(Reply::decode(&answer), Some((Target::Nrf51, Reply::DeviceAddress(DEVICE_ADDRESS))));
         nrf.radio(&reset, &mut [], 0);
         nrf.tick(&mut [], RESET_DELAY - 1);

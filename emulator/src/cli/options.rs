@@ -44,6 +44,9 @@ pub(crate) struct Options {
     /// Content of the configuration memory; written back at the end.
     #[arg(long, value_name = "FILE")]
     eeprom: Option<PathBuf>,
+    /// Which board it is, as its one-time programmable memory says (0;C21B is a Brushless).
+    #[arg(long, value_name = "TEXT", default_value = "0;CF21")]
+    otp: String,
     /// Something that goes wrong, as SECONDS:WHAT[=VALUE]; may be given several times.
     #[arg(long, value_name = "FAULT", long_help = long_fault_help())]
     fault: Vec<Fault>,
@@ -118,6 +121,7 @@ impl Options {
             flash: self.flash.clone(),
             card,
             eeprom,
+            otp: self.otp.clone(),
             faults,
             profile,
             strict: match (self.strict, self.lenient) {

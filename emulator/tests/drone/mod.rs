@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use steady_common::State;
 use steady_common::commander::Command;
-use steady_common::crtp::Packet;
+use steady_common::crtp::{self, Packet};
 use steady_common::gain_table::{self, FLASH_ADDRESS, GainTable, PAGE_SIZE, Page, PageSource};
 use steady_common::syslink::{Frame, Kind, Parser};
 use steady_firmware::drivers::nrf51::{self, RadioSettings, Received};
@@ -22,9 +22,9 @@ use steady_firmware::settings::Settings;
 use steady_firmware::telemetry::Telemetry;
 use steady_radio::Result;
 use steady_radio::client::Client;
-use steady_radio::link::{Link, Peer, Traffic};
+use steady_radio::link::{self, Link, Peer, Traffic, Transmitter};
 use steady_radio::toc::Cache;
-use steady_sim::World;
+use steady_sim::{Rng, World};
 use virtual_crazyflie::Image;
 use virtual_crazyflie::board::nrf::{Ack, Nrf};
 use virtual_crazyflie::board::{Board, Stop, TICKS_PER_MS};
@@ -47,6 +47,8 @@ pub struct Air {
     downlink: Network,
     dongle: Dongle,
     inbox: VecDeque<Packet>,
+    /// The network's dongle sends nothing: an [`Antenna`] does.
+    is_silent: bool,
     sent: u64,
     received: u64,
 }
@@ -58,6 +60,7 @@ impl Air {
             downlink: Network::new(trouble, seed, 1),
             dongle: Dongle::eager(&World::named("nominal").unwrap().radio, seed),
             inbox: VecDeque::new(),
+            is_silent: false,
             sent: 0,
             received: 0,
         }
@@ -87,6 +90,9 @@ struct SharedAir(Rc<RefCell<Air>>);
 impl Ground for SharedAir {
     fn millisecond(&mut self, now_us: u64, _: &State, board: &mut Board, memory: &mut Memory<'_>) {
         let air = &mut *self.0.borrow_mut();
+        if air.is_silent {
+            return;
+        }
         while let Some(packet) = air.uplink.take(now_us) {
             air.dongle.send(now_us, packet);
         }
@@ -114,10 +120,21 @@ impl<D> Clone for Shared<D> {
 impl RealDrone {
     /// Switched on, with tables in its flash.
     pub fn new(image: Image, tables: &[GainTable], trouble: Trouble, seed: u64) -> Shared<Self> {
+        Self::with(image, tables, trouble, seed, |_| {})
+    }
+
+    /// The same with another set-up.
+    pub fn with(
+        image: Image,
+        tables: &[GainTable],
+        trouble: Trouble,
+        seed: u64,
+        change: impl FnOnce(&mut Setup),
+    ) -> Shared<Self> {
         let air = Rc::new(RefCell::new(Air::new(trouble, seed)));
         let pages =
             (0..).zip(tables).map(|(n, t)| (FLASH_ADDRESS + n * PAGE_SIZE as u32, t.encode().to_vec()));
-        let setup = Setup {
+        let mut setup = Setup {
             image,
             world: World::named("nominal").unwrap(),
             seed,
@@ -126,9 +143,11 @@ impl RealDrone {
             card: None,
             eeprom: Vec::new(),
             faults: Vec::new(),
+            otp: "0;CF21".to_owned(),
             profile: false,
             strict: None,
         };
+        change(&mut setup);
         let session = Session::new(setup, Box::new(SharedAir(Rc::clone(&air)))).unwrap();
         Shared(Rc::new(RefCell::new(Self { session, air })))
     }
@@ -370,11 +389,14 @@ impl QuickDrone {
         while let Some(packet) = self.air.uplink.take(now_us) {
             self.queue.push_back(packet);
         }
+        if self.air.is_silent {
+            return;
+        }
         let packet = self.queue.front().copied().unwrap_or(Packet::NULL);
         if let Some(Ack(answer)) = self.nrf.radio(&packet, &mut self.flash, now) {
             self.packets += 1;
             self.queue.pop_front();
-            if let Some(answer) = answer {
+            if let Some(answer) = answer.filter(|p| p.bytes().len() > 1) {
                 self.air.downlink.put(now_us, answer);
             }
         }
@@ -438,6 +460,96 @@ impl Link for Shared<QuickDrone> {
     }
     fn switch_to(&mut self, _: Peer) -> Result<()> {
         Ok(())
+    }
+}
+
+/// A drone in reach of an [`Antenna`].
+pub trait InReach {
+    /// One transmission, which takes a millisecond.
+    fn exchange(&mut self, packet: &Packet) -> Option<Ack>;
+    /// A millisecond without one.
+    fn idle(&mut self);
+    /// Time of the drone, µs.
+    fn time_us(&self) -> u64;
+}
+
+impl InReach for RealDrone {
+    fn exchange(&mut self, packet: &Packet) -> Option<Ack> {
+        self.air.borrow_mut().is_silent = true;
+        let (board, mut memory) = self.session.machine.parts();
+        let ack = board.radio(&mut memory, packet);
+        self.millisecond();
+        ack
+    }
+    fn idle(&mut self) {
+        self.air.borrow_mut().is_silent = true;
+        self.millisecond();
+    }
+    fn time_us(&self) -> u64 {
+        self.now_us()
+    }
+}
+
+impl InReach for QuickDrone {
+    fn exchange(&mut self, packet: &Packet) -> Option<Ack> {
+        self.air.is_silent = true;
+        let ack = self.nrf.radio(packet, &mut self.flash, self.now);
+        self.packets += u64::from(ack.is_some());
+        self.obey();
+        self.millisecond();
+        ack
+    }
+    fn idle(&mut self) {
+        self.air.is_silent = true;
+        self.millisecond();
+    }
+    fn time_us(&self) -> u64 {
+        self.now_us()
+    }
+}
+
+/// A dongle's single transmissions, in the drone's time; packets and acknowledgements get lost.
+pub struct Antenna<D> {
+    pub drone: Shared<D>,
+    loss: f32,
+    rng: Rng,
+    /// Another client switches safelink on before this transmission, counted down.
+    pub switches_on_in: Option<u64>,
+}
+
+impl<D: InReach> Antenna<D> {
+    pub fn new(drone: &Shared<D>, loss: f32, seed: u64) -> Self {
+        Self { drone: drone.clone(), loss, rng: Rng::new(seed, 77), switches_on_in: None }
+    }
+}
+
+impl<D: InReach> Transmitter for Antenna<D> {
+    fn transmit(&mut self, packet: &Packet) -> Result<Option<link::Ack>> {
+        let mut drone = self.drone.0.borrow_mut();
+        if let Some(left) = &mut self.switches_on_in {
+            *left = left.wrapping_sub(1);
+            if *left == u64::MAX {
+                self.switches_on_in = None;
+                drone.exchange(&crtp::link::safelink(true));
+            }
+        }
+        let (up, down) = (self.rng.chance(self.loss), self.rng.chance(self.loss));
+        if up {
+            drone.idle();
+            return Ok(None);
+        }
+        let ack = drone.exchange(packet);
+        Ok(ack.filter(|_| !down).map(|Ack(packet)| link::Ack { packet, rssi_dbm: None }))
+    }
+    fn tune(&mut self, _: Peer) -> Result<()> {
+        Ok(())
+    }
+    fn now(&self) -> Duration {
+        Duration::from_micros(self.drone.0.borrow().time_us())
+    }
+    fn pause(&mut self, time: Duration) {
+        let mut drone = self.drone.0.borrow_mut();
+        (0..time.as_millis()).for_each(|_| drone.idle());
     }
 }
 

@@ -5,14 +5,13 @@
 
 use core::convert::Infallible;
 
+use steady_common::board::{OTP_BLOCK_SIZE, OTP_BLOCKS};
 use steady_common::gain_table::{FLASH_ADDRESS, PAGE_COUNT, PAGE_SIZE, Page, PageSource};
 
 /// Address of the serial number.
 const UNIQUE_ID: usize = 0x1FFF_7A10;
 /// Address of the one-time programmable area.
 const OTP: usize = 0x1FFF_7800;
-const OTP_BLOCKS: usize = 16;
-const OTP_BLOCK_SIZE: usize = 32;
 
 /// The gain tables, as they lie in flash. Only the bootloader writes them.
 pub(crate) struct Tables;
@@ -39,11 +38,9 @@ pub(crate) fn unique_id() -> &'static [u8] {
     read_only(UNIQUE_ID, 12)
 }
 
-/// The platform's text from the one-time programmable area, e.g. `0;CF21`: the first block that was
-/// not struck out with a zero.
-pub(crate) fn platform() -> &'static [u8] {
-    let blocks = read_only(OTP, OTP_BLOCKS * OTP_BLOCK_SIZE);
-    blocks.chunks(OTP_BLOCK_SIZE).find(|block| block.first() != Some(&0)).unwrap_or(&[])
+/// The one-time programmable area, which says what board this is.
+pub(crate) fn otp() -> &'static [u8] {
+    read_only(OTP, OTP_BLOCKS * OTP_BLOCK_SIZE)
 }
 
 /// Bytes of a memory that does not change while the firmware runs.

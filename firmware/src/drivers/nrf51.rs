@@ -1,7 +1,7 @@
 //! The radio processor: how the link is brought up and what is exchanged, apart from the wire.
 //!
 //! The nRF51 says nothing before it has heard a frame, and gives the radio free only when it is told
-//! that we are ready. [`Link`] leads that dialogue (radio settings, version, decks, ready, battery),
+//! that we are ready. [`Link`] leads that dialogue (radio settings, version, battery, decks, ready),
 //! with time-outs and retries, and watches that it stays alive: battery reports come every 10 ms, and
 //! when they stop, the dialogue starts again. A packet may be sent for every packet received.
 
@@ -15,12 +15,17 @@ use steady_common::syslink::{
 pub const MAX_DECKS: usize = 4;
 /// Packets that may be sent ahead: half of the nRF51's queue.
 const MAX_TOKENS: u8 = 4;
-/// Time for an answer, ms. Looking for decks takes the longest.
+/// Time for an answer, ms.
 const ANSWER_MS: u32 = 100;
+/// Time for looking for decks, ms, which the official firmware waits too.
+const SCAN_MS: u32 = 5000;
+/// Time for reading a part of a deck's memory, ms.
+const DECK_MS: u32 = 1000;
 /// Times a question is asked.
 const ATTEMPTS: u8 = 3;
-/// Time without any battery report after which the nRF51 has to be started again, ms.
-const SILENCE_MS: u32 = 1000;
+/// Time without any battery report after which the nRF51 has to be started again, ms. The first one
+/// comes 1010 ms after its start.
+const SILENCE_MS: u32 = 2000;
 
 /// Radio settings, from the configuration memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -46,13 +51,13 @@ enum Stage {
     DataRate,
     Address,
     Version,
+    Battery,
     Scan,
     /// The memory of a deck, from this byte on.
     Deck(u8, u16),
     /// The number of a deck's memory.
     Serial(u8),
     Ready,
-    Battery,
     Running,
 }
 
@@ -174,7 +179,7 @@ impl Link {
                 self.heard_ms = now_ms;
             }
             Some(Kind::RadioRssi) => self.rssi = frame.data().first().copied().unwrap_or(self.rssi),
-            Some(Kind::NrfVersion) if self.stage == Stage::Version => self.enter(Stage::Scan),
+            Some(Kind::NrfVersion) if self.stage == Stage::Version => self.enter(Stage::Battery),
             Some(Kind::OneWireScan) if self.stage == Stage::Scan => {
                 self.deck_count = frame.data().first().copied().unwrap_or(0).min(MAX_DECKS as u8);
                 self.decks.clear();
@@ -244,7 +249,12 @@ impl Link {
             self.enter(Stage::Channel);
         }
         if let Some(asked) = self.asked_ms {
-            if now_ms.wrapping_sub(asked) < ANSWER_MS {
+            let limit_ms = match self.stage {
+                Stage::Scan => SCAN_MS,
+                Stage::Deck(..) | Stage::Serial(_) => DECK_MS,
+                _ => ANSWER_MS,
+            };
+            if now_ms.wrapping_sub(asked) < limit_ms {
                 return None;
             }
             if self.attempts >= ATTEMPTS {
@@ -257,7 +267,7 @@ impl Link {
     /// No answer: go on without.
     fn give_up(&mut self) {
         match self.stage {
-            Stage::Version => self.enter(Stage::Scan),
+            Stage::Version => self.enter(Stage::Battery),
             Stage::Deck(index, _) | Stage::Serial(index) => self.next_deck(index),
             _ => self.enter(Stage::Ready),
         }
@@ -279,8 +289,9 @@ impl Link {
                 (Frame::new(Kind::OneWireRead, &one_wire_read_request(index, address)), None)
             }
             Stage::Serial(index) => (Frame::new(Kind::OneWireInfo, &[index]), None),
-            Stage::Ready => (Frame::new(Kind::RadioReady, &[]), Some(Stage::Battery)),
-            Stage::Battery => (Frame::new(Kind::BatteryAutoUpdate, &[]), Some(Stage::Running)),
+            // Before the decks, which may take long.
+            Stage::Battery => (Frame::new(Kind::BatteryAutoUpdate, &[]), Some(Stage::Scan)),
+            Stage::Ready => (Frame::new(Kind::RadioReady, &[]), Some(Stage::Running)),
             Stage::Running => return None,
         };
         match then {
@@ -377,6 +388,7 @@ mod tests {
             Kind::RadioDataRate,
             Kind::RadioAddress,
             Kind::NrfVersion,
+            Kind::BatteryAutoUpdate,
             Kind::OneWireScan,
             Kind::OneWireRead,
             Kind::OneWireRead,
@@ -390,7 +402,6 @@ mod tests {
             Kind::OneWireRead,
             Kind::OneWireInfo,
             Kind::RadioReady,
-            Kind::BatteryAutoUpdate,
         ];
         assert_eq!(nrf.heard, order);
     }
@@ -401,10 +412,30 @@ mod tests {
             let mut nrf = nrf(&[Some(DeckId::MICRO_SD)]);
             nrf.deaf_to.push(deaf);
             let mut link = Link::new(RadioSettings::default());
-            run(&mut nrf, &mut link, 0, 350);
+            let limit_ms = match deaf {
+                Kind::OneWireScan => SCAN_MS,
+                Kind::NrfVersion => ANSWER_MS,
+                _ => DECK_MS,
+            };
+            run(&mut nrf, &mut link, 0, 3 * limit_ms + 2);
             assert!(link.is_up(), "{deaf:?}");
             assert_eq!(nrf.heard.iter().filter(|k| **k == deaf).count(), 3);
         }
+    }
+
+    #[test]
+    fn a_deck_scan_may_take_five_seconds() {
+        let mut nrf = nrf(&[Some(DeckId::MICRO_SD)]);
+        nrf.deaf_to.push(Kind::OneWireScan);
+        let mut link = Link::new(RadioSettings::default());
+        run(&mut nrf, &mut link, 0, SCAN_MS - 1);
+        assert!(nrf.heard.contains(&Kind::BatteryAutoUpdate), "the battery does not wait for the decks");
+        let asked = |nrf: &Nrf| nrf.heard.iter().filter(|k| **k == Kind::OneWireScan).count();
+        assert_eq!(asked(&nrf), 1, "asked once, and waited");
+        link.on_frame(SCAN_MS - 1, &Frame::new(Kind::OneWireScan, &[1]).unwrap());
+        run(&mut nrf, &mut link, SCAN_MS, 2);
+        assert_eq!(ids(&link), [DeckId::MICRO_SD]);
+        assert!(link.is_up());
     }
 
     #[test]
@@ -420,7 +451,7 @@ mod tests {
         }
         assert_eq!(link.battery().unwrap().voltage, 3.9);
         nrf.heard.clear();
-        run(&mut nrf, &mut link, 5000, 1100);
+        run(&mut nrf, &mut link, 5000, SILENCE_MS + 100);
         assert_eq!(link.restarts(), 1);
         assert!(nrf.heard.contains(&Kind::RadioReady) && nrf.heard.contains(&Kind::BatteryAutoUpdate));
         assert_eq!(ids(&link), [DeckId::MICRO_SD]);

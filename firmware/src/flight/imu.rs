@@ -116,11 +116,71 @@ impl Phase {
     };
 }
 
+/// How the accelerometer sits in the airframe, as somebody has found out by flying; from the EEPROM.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Trims {
+    /// Trim of the roll, degrees.
+    pub roll_deg: f32,
+    /// Trim of the pitch, degrees.
+    pub pitch_deg: f32,
+}
+
+/// Turns the accelerometer by the trims: about x by the roll, then about y by the pitch, with the official
+/// firmware's signs. (There the smallest term of the second has another sign, which makes it no rotation.)
+#[derive(Clone, Copy, Debug, PartialEq)]
+struct Alignment {
+    sin_roll: f32,
+    cos_roll: f32,
+    sin_pitch: f32,
+    cos_pitch: f32,
+}
+
+impl Alignment {
+    fn new(trims: Trims) -> Self {
+        let (sin_roll, cos_roll) = math::sin_cos(trims.roll_deg / math::RAD_TO_DEG);
+        let (sin_pitch, cos_pitch) = math::sin_cos(trims.pitch_deg / math::RAD_TO_DEG);
+        Self { sin_roll, cos_roll, sin_pitch, cos_pitch }
+    }
+
+    fn apply(&self, v: Vec3) -> Vec3 {
+        let y = v.y * self.cos_roll - v.z * self.sin_roll;
+        let z = v.y * self.sin_roll + v.z * self.cos_roll;
+        let x = v.x * self.cos_pitch - z * self.sin_pitch;
+        Vec3::new(x, y, v.x * self.sin_pitch + z * self.cos_pitch)
+    }
+}
+
+/// Samples over which vibration is measured.
+const VIBRATION_SAMPLES: u16 = 256;
+
+/// How much the drone shakes.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Vibration {
+    now: Stretch,
+}
+
+impl Vibration {
+    /// The next raw sample of the accelerometer; gives the variance when enough of them are there.
+    pub fn update(&mut self, accelerometer: Vec3) -> Option<Vec3> {
+        if !accelerometer.is_finite() {
+            return None;
+        }
+        self.now.add(accelerometer);
+        if self.now.count < VIBRATION_SAMPLES {
+            return None;
+        }
+        let (_, variance) = core::mem::take(&mut self.now).statistics();
+        Some(variance)
+    }
+}
+
 /// Filters and calibrates the inertial samples.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Conditioner {
     gyro_filter: LowPass,
     accelerometer_filter: LowPass,
+    /// `None` without trims, so that samples stay as they are.
+    alignment: Option<Alignment>,
     phase: Phase,
     bias: Vec3,
     scale: f32,
@@ -131,6 +191,7 @@ impl Default for Conditioner {
         Self {
             gyro_filter: LowPass::new(GYRO_CUTOFF_HZ, SAMPLE_HZ),
             accelerometer_filter: LowPass::new(ACCELEROMETER_CUTOFF_HZ, SAMPLE_HZ),
+            alignment: None,
             phase: Phase::START,
             bias: Vec3::ZERO,
             scale: 1.0,
@@ -139,6 +200,13 @@ impl Default for Conditioner {
 }
 
 impl Conditioner {
+    /// With the accelerometer turned by these trims.
+    #[must_use]
+    pub fn with_trims(trims: Trims) -> Self {
+        let alignment = (trims != Trims::default()).then(|| Alignment::new(trims));
+        Self { alignment, ..Self::default() }
+    }
+
     /// True once bias and scale are known.
     #[must_use]
     pub fn is_calibrated(&self) -> bool {
@@ -158,7 +226,8 @@ impl Conditioner {
             return None;
         }
         let gyro = self.gyro_filter.apply(raw.gyro);
-        let accelerometer = self.accelerometer_filter.apply(raw.accelerometer);
+        let aligned = self.alignment.map_or(raw.accelerometer, |turn| turn.apply(raw.accelerometer));
+        let accelerometer = self.accelerometer_filter.apply(aligned);
         self.calibrate(gyro, accelerometer);
         Some(Imu { gyro: gyro - self.bias, accelerometer: accelerometer * self.scale })
     }

@@ -1,13 +1,15 @@
 //! Which gains fly: the active table, try-out gains in its place, or the last proven table.
 
+use steady_common::board::Board;
 use steady_common::guard::{Envelope, Guard, Measured, Status};
 use steady_common::{GainTable, Gains};
 
 use super::CONTROL_DT;
+use super::imu::Trims;
 use crate::settings::TryOut;
 use crate::telemetry::ActiveTable;
 
-/// What the table area and the persistent store said at boot.
+/// What the table area, the persistent store and the processor said at boot.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Boot {
     /// The newest valid table.
@@ -16,6 +18,10 @@ pub struct Boot {
     pub active_proven: bool,
     /// The last table that has completed a flight; the built-in one if there is none.
     pub proven: GainTable,
+    /// How the accelerometer is turned.
+    pub trims: Trims,
+    /// Which board it is.
+    pub board: Board,
 }
 
 impl Default for Boot {
@@ -31,7 +37,8 @@ impl Boot {
         let built_in = GainTable::built_in();
         let (active, proven) = (newest.unwrap_or(built_in), proven.unwrap_or(built_in));
         // The built-in gains need no proof: there is nothing else to fall back to.
-        Self { active, active_proven: newest.is_none() || active == proven, proven }
+        let active_proven = newest.is_none() || active == proven;
+        Self { active, active_proven, proven, trims: Trims::default(), board: Board::default() }
     }
 }
 

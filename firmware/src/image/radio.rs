@@ -15,7 +15,7 @@ use steady_firmware::shutdown::Shutdown;
 use steady_firmware::telemetry::Telemetry;
 
 use super::shared::{
-    CARD, CLOSED, DECKS, DEVICE, DOUBTS, LED_RING, LINES, MICRO_SD, SENSORS_OK, SETTINGS, SHUTDOWN,
+    CARD, CLOSED, DECKS, DEVICE, DOUBTS, LED_RING, LEDS, LINES, MICRO_SD, SENSORS_OK, SETTINGS, SHUTDOWN,
     STORE_DONE, STORE_JOBS, TELEMETRY, set_battery_v,
 };
 use crate::board::{memory, time, uart};
@@ -135,6 +135,9 @@ impl Radio {
         // The flight task copies settings only when a parameter has changed them.
         if before.is_some_and(|before| before != self.settings) {
             SETTINGS.set(self.settings);
+        }
+        if packet.port() == Some(Port::Memory) {
+            LEDS.set(*self.services.led_memory());
         }
         self.post(answer);
     }

@@ -14,6 +14,7 @@ use static_cell::ConstStaticCell;
 use steady_common::commander::Command;
 use steady_firmware::drivers::{Doubts, Failure};
 use steady_firmware::flight::Event;
+use steady_firmware::ring::LedMemory;
 use steady_firmware::services::{Device, StoreDone, StoreJob};
 use steady_firmware::settings::Settings;
 use steady_firmware::storage::config::LogPlan;
@@ -57,6 +58,8 @@ pub(crate) static SETTINGS: Copied<Settings> = Copied::new();
 pub(crate) static DEVICE: Copied<Device> = Copied::new();
 /// Written by the flight task, every step.
 pub(crate) static TELEMETRY: Copied<Telemetry> = Copied::new();
+/// The LED ring's memory, written by the radio task.
+pub(crate) static LEDS: Copied<LedMemory> = Copied::new();
 /// Why a sensor does not work, written by the flight task.
 pub(crate) static SENSOR_FAILURE: Copied<Failure> = Copied::new();
 /// What the sensors' own tests find doubtful, written by the flight task.

@@ -8,13 +8,13 @@ use embassy_time::{Duration, Timer};
 use heapless::spsc::Consumer;
 use steady_firmware::eeprom::{Eeprom, Store};
 use steady_firmware::flight::Event;
-use steady_firmware::ring::Colour;
+use steady_firmware::leds;
+use steady_firmware::ring::Lights;
 use steady_firmware::settings::Settings;
 use steady_firmware::storage::{Drain, FatCard, Logger, State, Status};
-use steady_firmware::{leds, ring};
 
 use super::shared::{
-    CARD, CARD_READY, CLOSED, DECKS, DEVICE, DOUBTS, LED_RING, LOGGING, MICRO_SD, PLAN, SENSOR_FAILURE,
+    CARD, CARD_READY, CLOSED, DECKS, DEVICE, DOUBTS, LED_RING, LEDS, LOGGING, MICRO_SD, PLAN, SENSOR_FAILURE,
     SETTINGS, SHUTDOWN, STORE_DONE, STORE_JOBS, TELEMETRY, say,
 };
 use crate::board::card::Card;
@@ -45,7 +45,7 @@ pub(crate) async fn run(
 ) {
     let mut logger: Option<&'static mut CardLogger> = None;
     let (mut settings, mut seen) = (settings, 0);
-    let (mut lights, mut lights_ms): (Option<Ring>, u32) = (None, 0);
+    let (mut ring, mut lights, mut ring_ms): (Option<Ring>, _, u32) = (None, Lights::default(), 0);
     let mut told = Told { failure: 0, doubts: 0, card: State::NoCard };
     loop {
         let now_ms = (time::now_us() / 1000) as u32;
@@ -92,16 +92,15 @@ pub(crate) async fn run(
             && let Some(port) = decks.ring.take()
         {
             say(format_args!("LED ring found"));
-            lights = Some(Ring::start(port, &mut decks.rcc));
+            ring = Some(Ring::start(port, &mut decks.rcc));
         }
-        if let Some(lights) = &mut lights
-            && now_ms.wrapping_sub(lights_ms) >= RING_MS
+        if let Some(ring) = &mut ring
+            && now_ms.wrapping_sub(ring_ms) >= RING_MS
         {
-            lights_ms = now_ms;
-            let telemetry = TELEMETRY.get().unwrap_or_default();
-            let colours = ring::show(now_ms, &telemetry, status.state);
-            lights.show(if settings.ring { &colours } else { &[Colour::BLACK; ring::LEDS] });
-            lights.set_headlights(settings.headlights);
+            ring_ms = now_ms;
+            let (telemetry, memory) = (TELEMETRY.get().unwrap_or_default(), LEDS.get().unwrap_or_default());
+            ring.show(&lights.picture(now_ms, &settings.ring, &memory, &telemetry, status.state));
+            ring.set_headlights(settings.headlights);
         }
         Timer::after(TICK).await;
     }

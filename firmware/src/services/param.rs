@@ -1,6 +1,7 @@
 //! Port 2: parameters, and keeping them over a restart.
 
 use heapless::{Deque, Vec};
+use steady_common::config_block;
 use steady_common::crtp::param::{Raw, Reply, Request, type_of};
 use steady_common::crtp::toc::{self, Info, Item};
 use steady_common::crtp::{Packet, Port, errno};
@@ -24,12 +25,14 @@ pub enum StoreRequest {
     Forget,
     /// Ask for the stored value.
     Look,
+    /// Keep a configuration block; not about a parameter.
+    Configure([u8; config_block::SIZE]),
 }
 
-/// A job for the EEPROM, about one parameter.
+/// A job for the EEPROM.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct StoreJob {
-    /// Number of the parameter.
+    /// Number of the parameter it is about.
     pub id: u16,
     /// What to do.
     pub request: StoreRequest,
@@ -171,6 +174,7 @@ impl Params {
         let reply = match done.job.request {
             StoreRequest::Keep(_) => Reply::Store(id, error),
             StoreRequest::Forget => Reply::Clear(id, error),
+            StoreRequest::Configure(_) => return None,
             StoreRequest::Look => {
                 let state = done.result.map_err(|()| errno::ENOENT);
                 Reply::StoredState(id, state.map(|kept| (default_of_id(id, view), kept)))

@@ -6,8 +6,6 @@ use steady_common::crtp::{PROTOCOL_VERSION, Packet, platform, supervisor};
 use super::pending::{Asked, Via};
 use super::{Context, Outcome, Services};
 
-/// By this name clients know the board.
-const DEVICE_NAME: &str = "Crazyflie 2.1";
 /// Most bytes of a version text in an answer.
 const MAX_VERSION: usize = 29;
 
@@ -20,7 +18,7 @@ impl Services {
         let reply = match Request::decode(packet)? {
             Request::ProtocolVersion => Reply::ProtocolVersion(PROTOCOL_VERSION),
             Request::FirmwareVersion => Reply::FirmwareVersion(cut(context.device.version, MAX_VERSION)),
-            Request::DeviceName => Reply::DeviceName(DEVICE_NAME),
+            Request::DeviceName => Reply::DeviceName(context.device.board.device_name()),
             Request::Notify(_) => Reply::Notified,
             // A carrier on the air would end every radio link; it stays off.
             Request::ContinuousWave(_) => Reply::ContinuousWave(false),

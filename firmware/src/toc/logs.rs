@@ -227,6 +227,9 @@ logs! {
         "steps": U32 = t!(t => t.timing.steps);
         "longestGap": U32 = t!(t => t.timing.longest_gap_us);
         "late": U32 = t!(t => t.timing.late);
+        "vibX": F32 = t!(t => t.vibration.x);
+        "vibY": F32 = t!(t => t.vibration.y);
+        "vibZ": F32 = t!(t => t.vibration.z);
         "badPackets": U32 = d!(d => d.bad_packets);
         "badFrames": U32 = d!(d => d.bad_frames);
         "selfTest": U8 = d!(d => d.doubts.bits());

@@ -5,7 +5,9 @@ use steady_common::gains::GAINS;
 use steady_common::value::{Type, Value};
 
 use super::View;
-use crate::settings::{Controller, Exploration, PropellerKind, Settings};
+use crate::flight::MAX_TEST_POWER;
+use crate::ring;
+use crate::settings::{Controller, Exploration, MotorTest, PropellerKind, Settings};
 
 /// The result of writing a parameter.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -126,6 +128,26 @@ macro_rules! noise {
 macro_rules! stock {
     ($name:literal, $field:ident) => {
         number!("ctrlMel", $name, F32, 0.0..=1e6, true, stock_mellinger.$field)
+    };
+}
+
+/// Power of a motor in a motor test. Every write lets the test go on for a while.
+macro_rules! motor {
+    ($name:literal, $index:literal) => {
+        Param {
+            group: "motorPowerSet",
+            name: $name,
+            kind: Type::U16,
+            persistent: false,
+            get: |v| Value::U16(v.settings.motor_power[$index]),
+            set: Some(|s, value| match value {
+                Value::U16(x) if x <= MAX_TEST_POWER => {
+                    s.motor_power[$index] = x;
+                    Set::Send(Command::TestMotors)
+                }
+                _ => Set::Refused,
+            }),
+        }
     };
 }
 
@@ -299,9 +321,35 @@ pub const PARAMS: &[Param] = &[
     },
     switch!("usd", "logging", false, logging),
     fixed!("usd", "canLog", U8, |v: &View<'_>| u8::from(v.device.storage.can_log)),
-    // Off, or the drone's state: the official firmware's other effects are not there.
-    switch!("ring", "effect", true, ring),
+    number!("ring", "effect", U8, 0..=ring::LAST_EFFECT, true, ring.effect),
+    fixed!("ring", "neffect", U8, |_: &View<'_>| ring::LAST_EFFECT),
+    number!("ring", "solidRed", U8, 0..=u8::MAX, true, ring.solid.red),
+    number!("ring", "solidGreen", U8, 0..=u8::MAX, true, ring.solid.green),
+    number!("ring", "solidBlue", U8, 0..=u8::MAX, true, ring.solid.blue),
+    number!("ring", "fadeColor", U32, 0..=0xFF_FFFF, false, ring.fade_colour),
+    number!("ring", "fadeTime", F32, 0.0..=600.0, false, ring.fade_time_s),
     switch!("ring", "headlightEnable", false, headlights),
+    Param {
+        group: "motorPowerSet",
+        name: "enable",
+        kind: Type::U8,
+        persistent: false,
+        get: |v| Value::U8(v.settings.motor_test as u8),
+        set: Some(|s, value| match value {
+            Value::U8(x) => match MotorTest::from_param(x) {
+                Some(test) => {
+                    s.motor_test = test;
+                    Set::Send(Command::TestMotors)
+                }
+                None => Set::Refused,
+            },
+            _ => Set::Refused,
+        }),
+    },
+    motor!("m1", 0),
+    motor!("m2", 1),
+    motor!("m3", 2),
+    motor!("m4", 3),
     fixed!("deck", "bcUSD", U8, |v: &View<'_>| u8::from(v.device.micro_sd_deck)),
     fixed!("deck", "bcLedRing", U8, |v: &View<'_>| u8::from(v.device.led_ring_deck)),
     fixed!("system", "selftestPassed", U8, |v: &View<'_>| u8::from(v.device.self_test_passed)),

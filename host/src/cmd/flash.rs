@@ -37,6 +37,9 @@ pub(crate) struct Cmd {
     json: bool,
 }
 
+/// Without a firmware nobody can ask it.
+const UNKNOWN_BOARD: &str = "which board it is cannot be read: be sure that it is a Crazyflie 2.1 or 2.1+";
+
 impl Cmd {
     pub(crate) fn run(self) -> Result<()> {
         let image = Image::load(&self.firmware)?;
@@ -47,7 +50,7 @@ impl Cmd {
         }
         let mut client = self.address.connect()?;
         if self.cold {
-            eprintln!("the drone is taken to be in its bootloader");
+            eprintln!("the drone is taken to be in its bootloader; {UNKNOWN_BOARD}");
         } else {
             self.look(&mut client)?;
         }
@@ -95,11 +98,12 @@ impl Cmd {
         let flags = match client.platform() {
             Ok(platform) => {
                 eprintln!("on the drone now: {} {}, {battery_v:.2} V", platform.device, platform.firmware);
+                platform.check_board()?;
                 Some(client.flags()?)
             }
             // The radio processor answers: that is enough to write a firmware.
             Err(Error::NoAnswer { .. }) => {
-                eprintln!("on the drone now: no firmware that answers, {battery_v:.2} V");
+                eprintln!("on the drone now: no firmware that answers, {battery_v:.2} V; {UNKNOWN_BOARD}");
                 None
             }
             Err(error) => return Err(error.into()),

@@ -8,6 +8,10 @@ use steady_radio::tables;
 
 use super::drone::{Address, Progress};
 
+/// What the values of `steady.propeller` mean.
+const PROPELLERS: [&str; 3] =
+    ["those of the 2.1+", "the original ones of the 2.1, 5 % less thrust", "the thrust upgrade kit"];
+
 /// Show a drone: versions, battery, supervisor, active gain table and where it came from, link.
 #[derive(Debug, Args)]
 pub(crate) struct Cmd {
@@ -25,6 +29,10 @@ impl Cmd {
         let battery_v = client.battery_v()?;
         let flags = client.flags()?;
         let is_steady = client.find_log("steady.table")?.is_some();
+        let propellers = match client.param("steady.propeller").and_then(|param| client.get(param)) {
+            Ok(Value::U8(kind)) if is_steady => PROPELLERS.get(usize::from(kind)).copied(),
+            _ => None,
+        };
         let (active, blockers, area, revision) = if is_steady {
             let mut progress = Progress::new();
             let area = tables::read(&mut client, &mut |step| progress.step(step))?;
@@ -51,6 +59,7 @@ impl Cmd {
                     "firmware": platform.firmware,
                     "revision": revision,
                     "protocol": platform.protocol,
+                    "propellers": propellers,
                     "battery_v": battery_v,
                     "supervisor": flags.words(),
                     "blockers": blockers,
@@ -74,6 +83,15 @@ impl Cmd {
         line("drone", format!("{} at {}", platform.device, self.address.uri));
         let revision = revision.map(|hash| format!(", commit {hash}")).unwrap_or_default();
         line("firmware", format!("{}{revision}, protocol {}", platform.firmware, platform.protocol));
+        if let Err(error) = platform.check_board() {
+            line("", error.to_string());
+        }
+        if let Some(propellers) = propellers {
+            line(
+                "propellers",
+                format!("{propellers} (`steady param set --store steady.propeller=N` if they are not)"),
+            );
+        }
         line("battery", format!("{battery_v:.2} V"));
         let words = flags.words();
         line("supervisor", if words.is_empty() { "not ready".to_owned() } else { words.join(", ") });

@@ -51,6 +51,9 @@ fn blockers() {
             Blockers::CARD => {
                 "insert a FAT32 card with room, see the card's codes below; or `steady param set steady.logRequired=0`"
             }
+            Blockers::BOARD => {
+                "only a Crazyflie 2.1 or 2.1+ flies with this firmware; put the official one on it"
+            }
             Blockers::TABLE => "`steady gains revert`, or flash a table that `steady gains check` accepts",
             Blockers::TUMBLED => "stand it upright",
             Blockers::CRASHED => "look for damage, stand it upright, `steady recover`",

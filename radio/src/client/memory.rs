@@ -1,9 +1,10 @@
-//! The drone's memories.
+//! The drone's memories, and its configuration block in one of them.
 
+use steady_common::config_block::{self, ConfigBlock};
 use steady_common::crtp::memory::{self, MAX_READ};
 use steady_common::crtp::{Packet, errno};
 
-use super::{ASK, Client};
+use super::{ASK, ASK_SLOW, Client};
 use crate::error::{Error, Result};
 
 impl Client {
@@ -82,5 +83,75 @@ impl Client {
                 Ok(bytes)
             })
             .collect()
+    }
+
+    /// How the drone's radio is tuned, and its trims.
+    ///
+    /// # Errors
+    /// If the drone does not answer, or has no such memory.
+    pub fn config(&mut self) -> Result<ConfigBlock> {
+        let id = self.config_memory()?;
+        let parts = self.read_memory(id, &[(0, config_block::SIZE)], &mut |_, _| {})?;
+        let block =
+            parts.first().and_then(|bytes| <&[u8; config_block::SIZE]>::try_from(bytes.as_slice()).ok());
+        let block = block.ok_or_else(|| Error::invalid_reply("the radio settings", "another length"))?;
+        ConfigBlock::decode(block).map_err(|why| {
+            Error::Refused(format!(
+                "the drone's radio settings cannot be used: {why}; write all of them anew"
+            ))
+        })
+    }
+
+    /// Writes them; the drone reads its EEPROM back, and so does this. They count from its next start on.
+    ///
+    /// # Errors
+    /// If a value is not possible, the drone does not answer, is armed, or keeps something else.
+    pub fn set_config(&mut self, config: &ConfigBlock) -> Result<()> {
+        config.check().map_err(|why| Error::Refused(format!("nothing was written: {why}")))?;
+        let id = self.config_memory()?;
+        let data = memory::Data::new(&config.encode())
+            .ok_or_else(|| Error::invalid_reply("the radio settings", "too long"))?;
+        let request = memory::Request::Write { id, address: 0, data }.encode();
+        let accept = |p: &Packet| match memory::Reply::decode(p) {
+            Ok(memory::Reply::Write { id: i, address: 0, error }) if i == id => Some(error),
+            _ => None,
+        };
+        match self.ask("writing the radio settings", &request, ASK_SLOW, accept)? {
+            0 => {}
+            errno::EACCES => {
+                return Err(Error::Refused(
+                    "nothing was written: the drone is armed; `steady disarm` first".to_owned(),
+                ));
+            }
+            errno::EINVAL => {
+                return Err(Error::Refused(
+                    "nothing was written: the drone refuses the values; `steady console` names what is wrong"
+                        .to_owned(),
+                ));
+            }
+            code => {
+                return Err(Error::Verification(format!(
+                    "the drone's EEPROM does not keep the radio settings (error {code}): try again; if it stays so, \
+                     the EEPROM is broken"
+                )));
+            }
+        }
+        let kept = self.config()?;
+        if kept.encode() != config.encode() {
+            return Err(Error::Verification(format!(
+                "the drone keeps other radio settings: {kept:?}; try again"
+            )));
+        }
+        Ok(())
+    }
+
+    fn config_memory(&mut self) -> Result<u8> {
+        let found = self.find_memory(memory::Kind::Eeprom)?;
+        found.map(|(id, _)| id).ok_or_else(|| {
+            Error::Refused(
+                "the drone does not show its radio settings: is Steady's firmware on it? `steady flash` puts it there"
+                    .to_owned(),
+            )
+        })
     }
 }

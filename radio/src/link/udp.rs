@@ -1,4 +1,5 @@
-//! UDP link to the virtual Crazyflie: one packet per datagram, as in the official Python client.
+//! UDP link to the virtual Crazyflie: one packet per datagram, as in the official Python client. Its
+//! radio processor may have safelink on like a real one's.
 
 use std::io::ErrorKind;
 use std::net::{ToSocketAddrs, UdpSocket};
@@ -6,6 +7,7 @@ use std::time::{Duration, Instant};
 
 use steady_common::crtp::Packet;
 
+use super::esb::Numbering;
 use super::{Link, Peer, Traffic};
 use crate::error::{Error, Result};
 
@@ -15,6 +17,7 @@ pub struct Udp {
     socket: UdpSocket,
     opened: Instant,
     traffic: Traffic,
+    numbering: Numbering,
 }
 
 impl Udp {
@@ -32,7 +35,23 @@ impl Udp {
         let any = if peer.is_ipv4() { "0.0.0.0:0" } else { "[::]:0" };
         let socket = UdpSocket::bind(any).map_err(failed)?;
         socket.connect(peer).map_err(failed)?;
-        Ok(Self { socket, opened: Instant::now(), traffic: Traffic::default() })
+        Ok(Self {
+            socket,
+            opened: Instant::now(),
+            traffic: Traffic::default(),
+            numbering: Numbering::default(),
+        })
+    }
+}
+
+impl Udp {
+    fn put(&self, packet: &Packet) -> Result<()> {
+        match self.socket.send(packet.bytes()) {
+            Err(error) if !is_absence(error.kind()) => {
+                Err(Error::Io { what: "sending a datagram failed".to_owned(), error })
+            }
+            _ => Ok(()),
+        }
     }
 }
 
@@ -44,12 +63,12 @@ fn is_absence(kind: ErrorKind) -> bool {
 impl Link for Udp {
     fn send(&mut self, packet: &Packet) -> Result<()> {
         self.traffic.sent += u64::from(packet.bytes().len() > 1);
-        match self.socket.send(packet.bytes()) {
-            Err(error) if !is_absence(error.kind()) => {
-                Err(Error::Io { what: "sending a datagram failed".to_owned(), error })
-            }
-            _ => Ok(()),
+        if let Some(switch) = self.numbering.switch() {
+            self.put(&switch)?;
         }
+        let packet = self.numbering.stamp(packet);
+        self.numbering.next();
+        self.put(&packet)
     }
 
     fn receive(&mut self, wait: Duration) -> Result<Option<Packet>> {
@@ -65,6 +84,7 @@ impl Link for Udp {
                     // Invalid packets and echoed polls are ignored.
                     if let Some(packet) = buffer.get(..length).and_then(Packet::from_bytes)
                         && length > 1
+                        && !self.numbering.hear(&packet)
                     {
                         self.traffic.received += 1;
                         return Ok(Some(packet));
@@ -91,7 +111,8 @@ impl Link for Udp {
         self.traffic
     }
 
-    fn switch_to(&mut self, _: Peer) -> Result<()> {
+    fn switch_to(&mut self, peer: Peer) -> Result<()> {
+        self.numbering.begin(peer);
         // One drone, one socket: whichever program runs answers.
         Ok(())
     }
@@ -99,23 +120,27 @@ impl Link for Udp {
 
 #[cfg(test)]
 mod tests {
+    use steady_common::crtp::link;
+
     use super::*;
 
     #[test]
     fn packets_go_both_ways_and_nonsense_is_dropped() {
         let drone = UdpSocket::bind("127.0.0.1:0").unwrap();
-        let mut link = Udp::open(&drone.local_addr().unwrap().to_string()).unwrap();
+        let mut udp = Udp::open(&drone.local_addr().unwrap().to_string()).unwrap();
         let packet = Packet::from_bytes(&[0xD1, 0]).unwrap();
-        link.send(&packet).unwrap();
+        udp.send(&packet).unwrap();
         let mut buffer = [0; 64];
+        let (length, _) = drone.recv_from(&mut buffer).unwrap();
+        assert_eq!(Packet::from_bytes(&buffer[..length]), Some(link::safelink(false)));
         let (length, from) = drone.recv_from(&mut buffer).unwrap();
         assert_eq!(&buffer[..length], packet.bytes());
-        for datagram in [&[][..], &[0xFF], &[0; 33], &[0xD1, 0, 12]] {
+        for datagram in [&[][..], &[0xFF], &[0; 33], &[0xFF, 0x05, 0x00], &[0xD1, 0, 12]] {
             drone.send_to(datagram, from).unwrap();
         }
-        let got = link.receive(Duration::from_secs(5)).unwrap().unwrap();
+        let got = udp.receive(Duration::from_secs(5)).unwrap().unwrap();
         assert_eq!(got.bytes(), [0xD1, 0, 12]);
-        assert_eq!(link.traffic(), Traffic { sent: 1, received: 1, ..Traffic::default() });
+        assert_eq!(udp.traffic(), Traffic { sent: 1, received: 1, ..Traffic::default() });
     }
 
     #[test]
