@@ -118,6 +118,7 @@ pub struct Udp {
     arrived: Receiver<(SocketAddr, Vec<u8>)>,
     client: Option<SocketAddr>,
     dongle: Dongle,
+    broadcast: Option<Receiver<Packet>>,
     uplink: Network,
     downlink: Network,
     /// Datagrams received and sent.
@@ -139,11 +140,19 @@ impl Udp {
             socket,
             arrived,
             client: None,
+            broadcast: None,
             dongle: Dongle::eager(radio, seed),
             uplink: Network::new(trouble, seed, 0),
             downlink: Network::new(trouble, seed, 1),
             traffic: (0, 0),
         })
+    }
+
+    /// The same, and packets for all drones arrive here too.
+    #[must_use]
+    pub fn with_broadcast(mut self, broadcast: Receiver<Packet>) -> Self {
+        self.broadcast = Some(broadcast);
+        self
     }
 
     /// Where it listens.
@@ -152,6 +161,34 @@ impl Udp {
     /// If the system does not know.
     pub fn address(&self) -> Result<SocketAddr> {
         Ok(self.socket.local_addr()?)
+    }
+}
+
+/// Packets for all drones.
+#[derive(Clone, Copy, Debug)]
+pub struct Broadcast;
+
+impl Broadcast {
+    /// Listens on an address for so many drones.
+    ///
+    /// # Errors
+    /// If the address is in use or not ours.
+    pub fn listen(address: &str, drones: usize) -> Result<Vec<Receiver<Packet>>> {
+        let socket = UdpSocket::bind(address).with_context(|| format!("cannot listen on {address}"))?;
+        println!("broadcasts on udp://{}", socket.local_addr()?);
+        let (senders, receivers): (Vec<Sender<Packet>>, Vec<Receiver<Packet>>) =
+            (0..drones).map(|_| channel()).unzip();
+        let (sender, arrived) = channel();
+        std::thread::spawn(move || hear(&socket, &sender));
+        std::thread::spawn(move || {
+            for packet in arrived.iter().filter_map(|(_, bytes)| Packet::from_bytes(&bytes)) {
+                // A drone that has ended does not keep the others from hearing.
+                for drone in &senders {
+                    let _ = drone.send(packet);
+                }
+            }
+        });
+        Ok(receivers)
     }
 }
 
@@ -179,6 +216,9 @@ impl Ground for Udp {
             } else if let Some(packet) = Packet::from_bytes(&bytes) {
                 self.uplink.put(now_us, packet);
             }
+        }
+        while let Some(packet) = self.broadcast.as_ref().and_then(|all| all.try_recv().ok()) {
+            board.broadcast(&packet);
         }
         while let Some(packet) = self.uplink.take(now_us) {
             self.dongle.send(now_us, packet);

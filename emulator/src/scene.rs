@@ -3,9 +3,10 @@
 
 use std::cell::RefCell;
 use std::rc::Rc;
+use std::sync::{Arc, Mutex, PoisonError};
 
-use steady_common::State;
 use steady_common::crtp::localization;
+use steady_common::{State, Vec3};
 use steady_sim::Plant;
 
 use crate::board::Board;
@@ -32,6 +33,30 @@ pub struct TruthSample {
     pub battery_v: f32,
 }
 
+/// Where the drones of one world are. Each has its own thread and clock, so the others' places are the newest
+/// ones that they have told.
+#[derive(Debug)]
+pub struct Swarm {
+    positions_m: Mutex<Vec<Vec3>>,
+}
+
+impl Swarm {
+    /// Drones on the floor at these places.
+    #[must_use]
+    pub fn new(positions_m: Vec<Vec3>) -> Self {
+        Self { positions_m: Mutex::new(positions_m) }
+    }
+
+    /// Tells where a drone is, and finds out about the others.
+    fn meet(&self, number: usize, plant: &mut Plant) {
+        let mut positions_m = self.positions_m.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(mine) = positions_m.get_mut(number) {
+            *mine = plant.truth().position;
+        }
+        plant.set_neighbours(positions_m.iter().enumerate().filter(|(i, _)| *i != number).map(|(_, p)| *p));
+    }
+}
+
 /// Everything around the board.
 pub struct Scene {
     /// The body.
@@ -44,6 +69,10 @@ pub struct Scene {
     pub samples: Vec<TruthSample>,
     /// Motion capture is lost (a fault).
     pub is_mocap_lost: bool,
+    /// The other drones, and this one's number among them.
+    pub swarm: Option<(Arc<Swarm>, usize)>,
+    /// All samples are kept, not only the last.
+    pub keeps_samples: bool,
     step: u64,
 }
 
@@ -51,7 +80,16 @@ impl Scene {
     /// A scene that begins now.
     #[must_use]
     pub fn new(plant: Plant, ground: Box<dyn Ground>, faults: Faults) -> Self {
-        Self { plant, ground, faults, samples: Vec::new(), is_mocap_lost: false, step: 0 }
+        Self {
+            plant,
+            ground,
+            faults,
+            samples: Vec::new(),
+            is_mocap_lost: false,
+            swarm: None,
+            keeps_samples: true,
+            step: 0,
+        }
     }
 
     fn millisecond(&mut self, board: &mut Board, memory: &mut Memory<'_>) {
@@ -60,6 +98,9 @@ impl Scene {
         faults.apply(time_us, self, board, memory);
         self.faults = faults;
 
+        if let Some((swarm, number)) = &self.swarm {
+            swarm.meet(*number, &mut self.plant);
+        }
         let motors = board.motors();
         let reading = self.plant.step(motors);
         board.sensors.measure(reading.gyro, reading.force);
@@ -76,6 +117,9 @@ impl Scene {
                 None => localization::Request::Position(frame.position_m),
             };
             board.broadcast(&seen.encode());
+        }
+        if !self.keeps_samples {
+            self.samples.clear();
         }
         self.samples.push(TruthSample {
             time_us,

@@ -5,9 +5,11 @@ use std::fs::OpenOptions;
 use std::io::{BufWriter, Write as _};
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
+use steady_common::Vec3;
 use steady_sim::{Plant, PlantParams, World};
 
 use crate::board::card::Card;
@@ -20,7 +22,7 @@ use crate::fault::{Fault, Faults, Kind};
 use crate::ground::Ground;
 use crate::image::Image;
 use crate::machine::Machine;
-use crate::scene::{Scene, SharedScene, TruthSample};
+use crate::scene::{Scene, SharedScene, Swarm, TruthSample};
 use crate::trace::{Texts, Trace};
 
 /// How often the firmware's output is collected.
@@ -155,6 +157,18 @@ impl Session {
             save_flash(&mut session.machine, path)?;
         }
         Ok(session)
+    }
+
+    /// Remembers the last millisecond alone, for a session that may last for days.
+    pub fn forget_history(&mut self) {
+        self.scene.borrow_mut().keeps_samples = false;
+    }
+
+    /// Puts the drone on the floor at a place of a world that it shares with others.
+    pub fn join(&mut self, swarm: &Arc<Swarm>, number: usize, place_m: Vec3) {
+        let mut scene = self.scene.borrow_mut();
+        scene.plant.stand_at(place_m);
+        scene.swarm = Some((Arc::clone(swarm), number));
     }
 
     /// Writes the simulator's truth into a file while the session runs, a line every 10 ms.

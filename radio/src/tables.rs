@@ -214,7 +214,8 @@ pub fn check_state(flags: Option<Flags>, battery_v: f32, min_battery_v: f32) -> 
     if flags.is_some_and(Flags::is_flying) {
         return refused("the drone is flying: land it first".to_owned());
     }
-    if flags.is_some_and(Flags::is_armed) {
+    // The official firmware is always armed on a Crazyflie 2.1; what counts there is that it does not fly.
+    if flags.is_some_and(|f| f.is_armed() && !f.arms_itself()) {
         return refused("the drone is armed: `steady disarm` first".to_owned());
     }
     // Written so that NaN is refused too.
@@ -538,6 +539,8 @@ mod tests {
     #[test]
     fn a_drone_that_flies_or_is_empty_is_refused() {
         assert!(check_state(Some(Flags(0)), 4.0, 3.4).is_ok());
+        assert!(check_state(Some(Flags(0b110)), 4.0, 3.4).is_ok(), "armed always, and not flying");
+        assert!(check_state(Some(Flags(0b1_0110)), 4.0, 3.4).is_err());
         for (flags, volts, word) in
             [(1 << 4 | 2, 4.0, "flying"), (2, 4.0, "armed"), (0, 3.3, "battery"), (0, f32::NAN, "battery")]
         {

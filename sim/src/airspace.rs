@@ -1,6 +1,6 @@
 //! A few drones in the same air: each is pushed down by those above it.
 
-use steady_common::Vec3;
+use steady_common::{State, Vec3};
 
 use crate::drone::Drone;
 use crate::params::Params;
@@ -27,19 +27,18 @@ impl Airspace {
         self.positions_m.clear();
         self.positions_m.extend(self.drones.iter().map(|d| d.truth().position));
         for (i, drone) in self.drones.iter_mut().enumerate() {
-            let push_n = push(params, &self.positions_m, i, drone);
+            let others = self.positions_m.iter().enumerate().filter(|(j, _)| *j != i);
+            let push_n = downwash(params, drone.truth(), others.map(|(_, position_m)| *position_m));
             drone.step_pushed(params, thrust_fractions.get(i).copied().unwrap_or_default(), push_n);
         }
     }
 }
 
-/// Force in the world frame that the others exert on drone number `i`, N.
-fn push(params: &Params, positions_m: &[Vec3], i: usize, drone: &Drone) -> Vec3 {
+/// Force in the world frame that drones at these places exert on one, N.
+pub(crate) fn downwash(params: &Params, truth: &State, others_m: impl Iterator<Item = Vec3>) -> Vec3 {
     if !params.aero.downwash {
         return Vec3::ZERO;
     }
-    let here = drone.truth().position;
-    let others = positions_m.iter().enumerate().filter(|(j, _)| *j != i);
-    let sum: f32 = others.map(|(_, &above)| params.aero.downwash_n(above, here)).sum();
-    drone.truth().attitude.to_matrix().z * -sum
+    let sum: f32 = others_m.map(|above| params.aero.downwash_n(above, truth.position)).sum();
+    truth.attitude.to_matrix().z * -sum
 }

@@ -4,6 +4,7 @@
 
 use steady_common::{Action, State, Vec3, math};
 
+use crate::airspace;
 use crate::drone::Drone;
 use crate::initial::Initial;
 use crate::mocap::MocapSample;
@@ -86,6 +87,8 @@ pub struct Plant {
     pub voltage_drop_v: f32,
     /// Another force on the body, N in the world frame (faults).
     pub push_n: Vec3,
+    /// What other drones do to the body, N in the world frame.
+    downwash_n: Vec3,
     /// How far the propellers' mass is off their axles, g mm (faults).
     pub imbalance_g_mm: [f32; 4],
     /// Where the heavy sides of the propellers point, rad.
@@ -104,6 +107,7 @@ impl Plant {
             motor_health: [1.0; 4],
             voltage_drop_v: 0.0,
             push_n: Vec3::ZERO,
+            downwash_n: Vec3::ZERO,
             imbalance_g_mm: [0.0; 4],
             heavy_side_rad: [0.0; 4],
         }
@@ -114,13 +118,24 @@ impl Plant {
         self.drone.reset(&self.world.params, initial);
     }
 
+    /// Puts the drone on the floor at a place, m.
+    pub fn stand_at(&mut self, place_m: Vec3) {
+        let initial = Initial::on_floor(&self.world.params, place_m);
+        self.reset(&initial);
+    }
+
+    /// Other drones are at these places from now on, m.
+    pub fn set_neighbours(&mut self, others_m: impl Iterator<Item = Vec3>) {
+        self.downwash_n = airspace::downwash(&self.world.params, self.drone.truth(), others_m);
+    }
+
     /// A millisecond with the motors at these powers, of 65536.
     pub fn step(&mut self, pwm: [u16; 4]) -> SensorReading {
         let mut given = [0; 4];
         for ((given, pwm), health) in given.iter_mut().zip(pwm).zip(self.motor_health) {
             *given = (f32::from(pwm) * health) as u16;
         }
-        self.drone.step_pwm(&self.world.params, given, self.push_n);
+        self.drone.step_pwm(&self.world.params, given, self.push_n + self.downwash_n);
         let sample = self.drone.imu().unwrap_or_default();
         let shaken = self.shaken();
         let mean_rpm = self.drone.rpm().iter().sum::<f32>() / 4.0;
@@ -198,6 +213,27 @@ mod tests {
 
     fn plant(world: &str) -> Plant {
         Plant::new(&PlantParams::new(&World::named(world).unwrap()).unwrap(), 1)
+    }
+
+    #[test]
+    fn a_drone_is_pushed_down_by_one_above_it() {
+        let mut alone = plant("nominal");
+        alone.stand_at(Vec3::new(1.0, 2.0, 5.0));
+        assert_eq!(alone.truth().position.x, 1.0);
+        assert!(alone.is_on_floor());
+        let initial = Initial::hovering(&alone.world.params, Vec3::new(0.0, 0.0, 1.0));
+        let fall_m = |others: &[Vec3]| {
+            let mut plant = plant("nominal");
+            plant.reset(&initial);
+            for _ in 0..200 {
+                plant.set_neighbours(others.iter().copied());
+                plant.step([0; 4]);
+            }
+            1.0 - plant.truth().position.z
+        };
+        let free = fall_m(&[]);
+        assert!(fall_m(&[Vec3::new(0.0, 0.0, 1.5)]) > free + 1e-3);
+        assert_eq!(fall_m(&[Vec3::new(0.0, 0.0, 0.2)]), free, "one below does nothing");
     }
 
     #[test]

@@ -131,6 +131,11 @@ impl Options {
         })
     }
 
+    /// True when files are named that one drone alone can have.
+    pub(crate) fn names_files(&self) -> bool {
+        self.flash.is_some() || self.card.is_some() || self.eeprom.is_some()
+    }
+
     fn pages(&self) -> Result<Vec<(u32, Vec<u8>)>> {
         let mut pages = Vec::new();
         for (i, path) in self.gains.iter().enumerate() {

@@ -30,6 +30,12 @@ impl Flags {
         "deck fault",
     ];
 
+    /// The firmware arms itself whenever it can, as the official one does on a Crazyflie 2.1.
+    #[must_use]
+    pub fn arms_itself(self) -> bool {
+        self.0 & (1 << 2) != 0
+    }
+
     /// Motors may turn.
     #[must_use]
     pub fn is_armed(self) -> bool {
