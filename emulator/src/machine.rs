@@ -333,17 +333,24 @@ impl Machine {
     }
 
     fn doze(&mut self) {
-        let board = self.board();
-        // Something pending wakes from WFI even when PRIMASK keeps it from being taken.
-        let wakes = board.nvic.wants() || (self.sleep == Sleep::ForEvent && self.cpu.look().event);
+        let masks = self.cpu.masks();
+        let wakes = match self.sleep {
+            // Something pending wakes even when PRIMASK keeps it from being taken, but not when BASEPRI does.
+            Sleep::ForInterrupt => self.look().nvic.next(false, masks.basepri, masks.faultmask).is_some(),
+            _ => self.take_event(),
+        };
         if wakes {
-            if self.sleep == Sleep::ForEvent {
-                self.board().event = false;
-            }
             self.sleep = Sleep::Awake;
             return;
         }
         self.pass_time();
+    }
+
+    /// Whether there was an event; then there is none any more.
+    fn take_event(&mut self) -> bool {
+        let board = self.board();
+        let (seen, pended) = (std::mem::take(&mut board.event), std::mem::take(&mut board.nvic.event));
+        seen || pended
     }
 
     fn handle(&mut self, exit: Exit) {
@@ -354,11 +361,14 @@ impl Machine {
             Exit::Asked => {}
             Exit::WaitForInterrupt => self.sleep = Sleep::ForInterrupt,
             Exit::WaitForEvent => {
-                if !std::mem::take(&mut self.board().event) {
+                if !self.take_event() {
                     self.sleep = Sleep::ForEvent;
                 }
             }
-            Exit::SupervisorCall => self.enter(exception::SV_CALL),
+            Exit::SupervisorCall if self.preempts(exception::SV_CALL) => self.enter(exception::SV_CALL),
+            Exit::SupervisorCall => {
+                self.fault(0, 1 << 30, "supervisor call where it cannot interrupt".to_owned());
+            }
             Exit::ExceptionReturn(value) => self.leave(value),
             Exit::Undefined => self.fault(1 << 16, 0, "undefined instruction".to_owned()),
             Exit::Breakpoint => self.fault(0, 1 << 31, "breakpoint without a debugger".to_owned()),
@@ -372,24 +382,32 @@ impl Machine {
         }
     }
 
-    /// A fault: a hard fault, unless its own handler is enabled.
+    /// True when an exception can interrupt what is running.
+    fn preempts(&self, number: u8) -> bool {
+        let masks = self.cpu.masks();
+        self.look().nvic.preempts(number, masks.primask, masks.basepri, masks.faultmask)
+    }
+
+    /// A fault: a hard fault, unless its own handler is enabled and can interrupt what is running.
     fn fault(&mut self, cfsr: u32, hfsr: u32, what: String) {
         let pc = self.pc();
-        let board = self.board();
-        let now = board.now;
-        board.system.cfsr |= cfsr;
         let own = match cfsr {
             0 => None,
             1..=0xFF => Some(exception::MEM_MANAGE),
             0x100..=0xFFFF => Some(exception::BUS_FAULT),
             _ => Some(exception::USAGE_FAULT),
         };
+        let own = own.filter(|number| self.preempts(*number));
+        let locks_up = !self.preempts(exception::HARD_FAULT);
+        let board = self.board();
+        let now = board.now;
+        board.system.cfsr |= cfsr;
         // Core exceptions are pended as enabled only when SHCSR says so; the reset value disables them.
         let number = own.filter(|n| board.system.is_fault_enabled(*n)).unwrap_or(exception::HARD_FAULT);
         if number == exception::HARD_FAULT {
             board.system.hfsr |= if hfsr == 0 { 1 << 30 } else { hfsr };
         }
-        if board.nvic.is_in_hard_fault() {
+        if locks_up {
             board.stop = Some(Stop::Lockup);
             return;
         }
@@ -435,6 +453,9 @@ impl Machine {
         }
         let thread = board.nvic.depth() == 0;
         let on_process_stack = thread && control & PROCESS_STACK != 0;
+        if has_floats {
+            board.system.reserve_floats(frame.wrapping_add(0x20));
+        }
         board.nvic.enter(number);
         board.event = true;
         board.charge(EXCEPTION_ENTRY);
@@ -456,12 +477,15 @@ impl Machine {
         // The stack pointer in use is the interrupted code's until the two lines after this one: the first
         // chooses the main stack for handlers, the second makes this one.
         self.cpu.set(Register::SP, frame);
+        if thread && control & UNPRIVILEGED != 0 {
+            // An unprivileged thread cannot change CONTROL, and a handler cannot choose the stack: it becomes a
+            // privileged thread first.
+            self.cpu.set(Register::XPSR_NZCVQG, u32::from(number) | 1 << 24);
+            self.cpu.set(Register::CONTROL, 0);
+            self.cpu.set(Register::XPSR_NZCVQG, 1 << 24);
+        }
         self.cpu.set(Register::CONTROL, control & !(FLOATS_ACTIVE | PROCESS_STACK));
         self.cpu.set(Register::XPSR_NZCVQG, u32::from(number) | 1 << 24);
-        if control & UNPRIVILEGED != 0 {
-            // What an unprivileged thread could not do, its handler can.
-            self.cpu.set(Register::CONTROL, control & !(FLOATS_ACTIVE | PROCESS_STACK));
-        }
         self.cpu.set(Register::LR, exc_return);
         self.cpu.set(Register::PC, handler | 1);
         // Last: this path makes the engine look at the mode again.
@@ -481,6 +505,9 @@ impl Machine {
             return self.fault(1 << 11, 0, format!("no stack at {frame:#010x}"));
         };
         board.nvic.leave();
+        if has_floats {
+            board.system.forget_lazy_state();
+        }
         board.event = true;
         board.charge(EXCEPTION_RETURN);
         let thread = board.nvic.depth() == 0;

@@ -3,7 +3,7 @@
 //! - [`tables`]: data that the project made. Excerpts are in the repository (`*/tests/data`); the full sets
 //!   are used as well when the data folder is there.
 //! - [`recording`]: recordings of others, which are in the data folder only.
-//! - [`image`]: the firmware image, refused when it is stale.
+//! - [`image`], [`architecture_image`]: images for the drone's processor, refused when they are stale.
 //! - [`program`], [`built`]: programs that set-up installs or the workspace builds.
 //!
 //! Whoever gets `None` returns: the skip is recorded and printed, and `cargo xtask test` lists it. Only a
@@ -20,7 +20,7 @@ use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
 pub use data::{data_folder, recording, tables};
-pub use image::{FINGERPRINT, IMAGE, RUSTC, fingerprint, image};
+pub use image::{ARCHITECTURE, Built, FIRMWARE, RUSTC, architecture_image, image};
 pub use program::{built, find, program};
 pub use skip::{FOLDER_VARIABLE, Skip};
 pub use table::{Row, Table};

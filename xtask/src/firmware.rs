@@ -2,14 +2,14 @@
 //! official client flashes.
 
 use std::fs;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use anyhow::{Context, Result, bail};
 use clap::Args;
 use object::{Object, ObjectSegment};
 use serde_json::json;
-use steady_test_support::{FINGERPRINT, IMAGE, fingerprint};
+use steady_test_support::{Built, FIRMWARE};
 
 use crate::setup::FIRMWARE_TARGET;
 use crate::sh;
@@ -49,64 +49,70 @@ pub(crate) struct Image {
 
 /// Builds the firmware and writes the files.
 pub(crate) fn build() -> Result<Image> {
-    // Of the sources before the build: what is edited meanwhile makes the image stale.
-    let fingerprint = fingerprint(&sh::root()).context("cannot read the firmware's sources")?;
-    let built = compile(PROFILE)?;
-    let elf_bytes = fs::read(&built).with_context(|| format!("cannot read {}", built.display()))?;
-    let flash = flash_image(&elf_bytes)?;
+    publish(FIRMWARE, PACKAGE, |elf| {
+        let bytes = fs::read(elf).with_context(|| format!("cannot read {}", elf.display()))?;
+        let flash = flash_image(&bytes)?;
+        let elf = sh::root().join(FIRMWARE.elf);
+        Ok(Image {
+            bin: write(elf.with_extension("bin"), &flash)?,
+            zip: write(elf.with_extension("zip"), &package(&flash))?,
+            elf: write(elf, &bytes)?,
+            bytes: flash.len(),
+        })
+    })
+}
 
-    let elf = sh::root().join(IMAGE);
-    let folder = elf.parent().context("the image has no folder")?;
+/// Builds an image from a package of the workspace, and has its files written beside what they are made of.
+pub(crate) fn publish<T>(
+    image: Built,
+    package: &str,
+    write_files: impl FnOnce(&Path) -> Result<T>,
+) -> Result<T> {
+    // Of the sources before the build: what is edited meanwhile makes the image stale.
+    let sources = || format!("cannot read the sources of the {}", image.name);
+    let fingerprint = image.fingerprint(&sh::root()).with_context(sources)?;
+    let built = compile(package, PROFILE)?;
+    let mark = sh::root().join(image.fingerprint);
+    let folder = mark.parent().context("the image has no folder")?;
     fs::create_dir_all(folder).with_context(|| format!("cannot create {}", folder.display()))?;
-    let write = |path: PathBuf, bytes: &[u8]| -> Result<PathBuf> {
-        // Beside its place first: a program that reads the image never sees half of it, and two builds at
-        // once do not take each other's.
-        let draft = path.with_added_extension(format!("{}.part", std::process::id()));
-        fs::write(&draft, bytes).with_context(|| format!("cannot write {}", draft.display()))?;
-        fs::rename(&draft, &path).with_context(|| format!("cannot write {}", path.display()))?;
-        Ok(path)
-    };
-    // Last: a fingerprint is never beside an image of other sources.
-    let mark = sh::root().join(FINGERPRINT);
     if let Err(error) = fs::remove_file(&mark)
         && error.kind() != std::io::ErrorKind::NotFound
     {
         return Err(error).with_context(|| format!("cannot remove {}", mark.display()));
     }
-    let image = Image {
-        bin: write(elf.with_extension("bin"), &flash)?,
-        zip: write(elf.with_extension("zip"), &package(&flash))?,
-        elf: write(elf, &elf_bytes)?,
-        bytes: flash.len(),
-    };
+    let files = write_files(&built)?;
+    // Last: a fingerprint is never beside an image of other sources.
     write(mark, fingerprint.as_bytes())?;
-    Ok(image)
+    Ok(files)
+}
+
+/// Writes a file beside its place first: a program that reads the image never sees half of it, and two builds at
+/// once do not take each other's.
+pub(crate) fn write(path: PathBuf, bytes: &[u8]) -> Result<PathBuf> {
+    let draft = path.with_added_extension(format!("{}.part", std::process::id()));
+    fs::write(&draft, bytes).with_context(|| format!("cannot write {}", draft.display()))?;
+    fs::rename(&draft, &path).with_context(|| format!("cannot write {}", path.display()))?;
+    Ok(path)
 }
 
 const BIN_NAME: &str = "steady.bin";
 
+/// The firmware's package.
+pub(crate) const PACKAGE: &str = "steady-firmware";
 /// The profile that goes on drones.
 pub(crate) const PROFILE: &str = "firmware";
 
-/// Runs the build with a profile and returns the ELF's path, as cargo tells it.
-pub(crate) fn compile(profile: &str) -> Result<PathBuf> {
+/// Runs the build of a package with a profile and returns the ELF's path, as cargo tells it.
+pub(crate) fn compile(package: &str, profile: &str) -> Result<PathBuf> {
     let mut command: Command = sh::cargo();
-    command.args([
-        "build",
-        "--package",
-        "steady-firmware",
-        "--target",
-        FIRMWARE_TARGET,
-        "--profile",
-        profile,
-    ]);
+    command.args(["build", "--package", package, "--target", FIRMWARE_TARGET, "--profile", profile]);
     command.args(["--locked", "--message-format=json-render-diagnostics"]);
     // Incremental compilation splits functions otherwise, and the stack's budget does not hold.
     command.env("CARGO_INCREMENTAL", "0");
     eprintln!("$ {}", sh::shown(&command));
     let output = command.stderr(Stdio::inherit()).output().context("cannot start cargo")?;
     if !output.status.success() {
-        bail!("the firmware does not build ({})", output.status);
+        bail!("{package} does not build ({})", output.status);
     }
     String::from_utf8_lossy(&output.stdout)
         .lines()

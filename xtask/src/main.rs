@@ -12,6 +12,7 @@ mod demo;
 mod examples;
 mod firmware;
 mod fuzz;
+mod images;
 mod libtorch;
 mod nextest;
 mod official;
@@ -44,6 +45,7 @@ enum Verb {
     Demo(demo::Cmd),
     Bench(bench::Cmd),
     Firmware(firmware::Cmd),
+    Images(images::Cmd),
     Size(size::Cmd),
     Probe(probe::Cmd),
     Cflib(cflib::Cmd),
@@ -60,6 +62,7 @@ fn main() -> ExitCode {
         Verb::Demo(cmd) => cmd.run(),
         Verb::Bench(cmd) => cmd.run(),
         Verb::Firmware(cmd) => cmd.run(),
+        Verb::Images(cmd) => cmd.run(),
         Verb::Size(cmd) => cmd.run(),
         Verb::Probe(cmd) => cmd.run(),
         Verb::Cflib(cmd) => cmd.run(),

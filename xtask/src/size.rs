@@ -56,7 +56,7 @@ impl Cmd {
         let elf = if self.profile == firmware::PROFILE {
             firmware::build()?.elf
         } else {
-            firmware::compile(&self.profile)?
+            firmware::compile(firmware::PACKAGE, &self.profile)?
         };
         let bytes = fs::read(&elf).context("cannot read the firmware")?;
         let file = object::File::parse(&*bytes).context("the firmware's ELF cannot be read")?;

@@ -71,10 +71,14 @@ fn stages(root: &Path) -> Vec<Stage> {
     if has_firmware {
         let args = format!("{clippy_drone} --package steady-firmware -- -D warnings");
         stages.push(Stage::new("clippy-firmware", &args));
+        let args = format!("{clippy_drone} --package architecture-image -- -D warnings");
+        stages.push(Stage::new("clippy-images", &args));
     }
     if has_firmware {
         // Before the tests: the virtual Crazyflie's flights need the image.
         stages.push(Stage::new("firmware", "run --quiet --locked --package xtask -- firmware"));
+        // And the programs that check it against the manuals.
+        stages.push(Stage::new("images", "run --quiet --locked --package xtask -- images"));
     }
     stages.push(Stage::new("doc-tests", "test --workspace --doc --no-fail-fast --locked"));
     stages.push(Stage::new(TESTS, &format!("{tests} --workspace --no-fail-fast --locked")));

@@ -80,6 +80,7 @@ impl Bus for Board {
             && next.is_plain()
             && now < self.deadline
             && !self.nvic.wants()
+            && self.stop.is_none()
             && self.locks.written.is_none()
             && !self.meters.may_return_to(address)
             && (!next.uses_fpu || self.system.has_fpu())
@@ -104,6 +105,9 @@ impl Bus for Board {
         if self.locks.written.is_some() {
             self.locks.look(masks().primask, self.now);
         }
+        if self.stop.is_some() {
+            return true;
+        }
         if (self.now >= self.deadline || self.nvic.wants()) && self.interrupts(memory, masks) {
             return true;
         }
@@ -116,9 +120,12 @@ impl Bus for Board {
             let address = if address < map::FLASH { address + map::FLASH } else { address };
             self.costs.get(memory.flash, address, size)
         };
-        if cost.uses_fpu && !self.system.has_fpu() {
-            self.refuse(Stop::FpuOff);
-            return true;
+        if cost.uses_fpu {
+            if !self.system.has_fpu() {
+                self.refuse(Stop::FpuOff);
+                return true;
+            }
+            self.system.forget_lazy_state();
         }
         if !self.meters.is_idle() {
             self.meters.block(address, self.nvic.depth());
@@ -131,7 +138,12 @@ impl Bus for Board {
         false
     }
 
-    fn read(&mut self, memory: &mut Memory<'_>, address: u32, size: u32) -> u32 {
+    #[inline]
+    fn has_set_special(&self) -> bool {
+        self.running.is_some_and(|(cost, _)| cost.sets_special)
+    }
+
+    fn read(&mut self, memory: &mut Memory<'_>, address: u32, size: u32, masks: &dyn Fn() -> Masks) -> u32 {
         let value = match address {
             0x2200_0000..=0x23FF_FFFF => {
                 let bit = (address - 0x2200_0000) / 4;
@@ -142,7 +154,7 @@ impl Bus for Board {
                 let target = 0x4000_0000 + bit / 8;
                 self.register(memory, target & !3).map(|word| word >> (bit % 32) & 1)
             }
-            0xE000_0000.. => self.core_register(address, size),
+            0xE000_0000.. => self.core_register(address, size, masks),
             _ if !self.rcc.has_clock(address) => {
                 self.unclocked.insert(self.block_address, address);
                 Some(0)
@@ -193,7 +205,8 @@ impl Bus for Board {
     }
 
     fn must_stop(&self) -> bool {
-        self.stop.is_some()
+        // After a wait the code goes on behind the access.
+        self.stop.as_ref().is_some_and(|stop| !matches!(stop, Stop::Stall(_)))
     }
 
     fn store_to_flash(&mut self, memory: &mut Memory<'_>, offset: usize, size: u32, value: u32) -> bool {

@@ -76,6 +76,7 @@ impl Board {
         for (irq, level) in self.gpio.interrupts() {
             self.nvic.set_line(irq, level);
         }
+        self.event |= std::mem::take(&mut self.gpio.event);
         let selected = !self.gpio.level(CARD_SELECT) && self.gpio.is_output(CARD_SELECT);
         if self.card_selected && !selected {
             self.card.deselect();

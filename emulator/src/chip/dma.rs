@@ -61,7 +61,7 @@ pub struct Misuse {
     pub address: u32,
 }
 
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug)]
 struct Stream {
     control: u32,
     left: u32,
@@ -70,6 +70,13 @@ struct Stream {
     peripheral: u32,
     memory: [u32; 2],
     fifo: u32,
+}
+
+impl Default for Stream {
+    fn default() -> Self {
+        // FCR's threshold is half of the FIFO after a reset.
+        Self { control: 0, left: 0, total: 0, peripheral: 0, memory: [0; 2], fifo: 1 }
+    }
 }
 
 const ENABLE: u32 = 1;

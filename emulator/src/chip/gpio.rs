@@ -50,6 +50,9 @@ pub struct Gpio {
     rtsr: u32,
     ftsr: u32,
     pending: u32,
+    software: u32,
+    /// An edge on a line that is an event (EMR), for WFE.
+    pub event: bool,
     exticr: [u32; 4],
     syscfg_memrmp: u32,
     syscfg_pmc: u32,
@@ -70,6 +73,8 @@ impl Default for Gpio {
             rtsr: 0,
             ftsr: 0,
             pending: 0,
+            software: 0,
+            event: false,
             exticr: [0; 4],
             syscfg_memrmp: 0,
             syscfg_pmc: 0,
@@ -111,16 +116,23 @@ impl Gpio {
     pub fn drive(&mut self, Pin(port, pin): Pin, level: bool) {
         let bit = 1 << pin;
         let p = &mut self.ports[usize::from(port)];
-        let before = p.driven & bit != 0 && p.level & bit != 0;
+        let before = p.levels();
         p.driven |= bit;
         p.level = if level { p.level | bit } else { p.level & !bit };
-        if before != level {
-            let source = self.exticr[usize::from(pin / 4)] >> (4 * (pin % 4)) & 0xF;
-            let edges = if level { self.rtsr } else { self.ftsr };
-            if source == u32::from(port) && edges & bit != 0 {
-                self.pending |= bit & self.imr;
+        self.look_for_edges(usize::from(port), before);
+    }
+
+    /// What a change of a port's levels means for the lines that listen to it, whoever has made it.
+    fn look_for_edges(&mut self, port: usize, before: u32) {
+        let now = self.ports[port].levels();
+        let mut edges = now & !before & self.rtsr | before & !now & self.ftsr;
+        for pin in 0..16 {
+            if self.exticr[pin / 4] >> (4 * (pin % 4)) & 0xF != port as u32 {
+                edges &= !(1 << pin);
             }
         }
+        self.pending |= edges & self.imr;
+        self.event |= edges & self.emr != 0;
     }
 
     /// The seven interrupt lines: number and level.
@@ -159,6 +171,7 @@ impl Gpio {
     /// Writes a register of a port.
     pub fn write(&mut self, port: usize, offset: u32, value: u32) -> Option<()> {
         let p = &mut self.ports[port];
+        let before = p.levels();
         match offset {
             0x00 => p.moder = value,
             0x04 => p.otyper = value & 0xFFFF,
@@ -170,6 +183,7 @@ impl Gpio {
             0x20 | 0x24 => p.alternate[(offset as usize - 0x20) / 4] = value,
             _ => return None,
         }
+        self.look_for_edges(port, before);
         Some(())
     }
 
@@ -181,7 +195,7 @@ impl Gpio {
             0x04 => self.emr,
             0x08 => self.rtsr,
             0x0C => self.ftsr,
-            0x10 => 0,
+            0x10 => self.software,
             0x14 => self.pending,
             _ => return None,
         })
@@ -194,8 +208,17 @@ impl Gpio {
             0x04 => self.emr = value,
             0x08 => self.rtsr = value,
             0x0C => self.ftsr = value,
-            0x10 => self.pending |= value & self.imr,
-            0x14 => self.pending &= !value,
+            // A bit that becomes 1 raises its line, and stays until the line is cleared.
+            0x10 => {
+                let new = value & !self.software;
+                self.software = value;
+                self.pending |= new & self.imr;
+                self.event |= new & self.emr != 0;
+            }
+            0x14 => {
+                self.pending &= !value;
+                self.software &= !value;
+            }
             _ => return None,
         }
         Some(())

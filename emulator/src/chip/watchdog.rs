@@ -4,10 +4,12 @@
 const OSCILLATOR_HZ: u64 = 32_000;
 
 /// The watchdog.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub struct Watchdog {
     prescaler: u32,
     reload: u32,
+    /// What the counter starts from: 0xFFF, or the reload value at the latest feeding.
+    loaded: u32,
     is_unlocked: bool,
     /// When it bites; `None` while it sleeps.
     deadline: Option<u64>,
@@ -17,9 +19,23 @@ pub struct Watchdog {
     pub closest: Option<u64>,
 }
 
+impl Default for Watchdog {
+    fn default() -> Self {
+        Self {
+            prescaler: 0,
+            reload: 0xFFF,
+            loaded: 0xFFF,
+            is_unlocked: false,
+            deadline: None,
+            frozen: None,
+            closest: None,
+        }
+    }
+}
+
 impl Watchdog {
     fn period(&self) -> u64 {
-        (u64::from(self.reload.min(0xFFF)) + 1) * (4 << self.prescaler.min(6)) * 168_000_000 / OSCILLATOR_HZ
+        (u64::from(self.loaded) + 1) * (4 << self.prescaler.min(6)) * 168_000_000 / OSCILLATOR_HZ
     }
 
     /// A debugger holds the core, and the watchdog with it, or lets both go.
@@ -62,10 +78,16 @@ impl Watchdog {
                         let left = deadline.saturating_sub(now);
                         self.closest = Some(self.closest.map_or(left, |c| c.min(left)));
                     }
+                    self.loaded = self.reload;
                     let period = self.period();
                     self.deadline = self.deadline.map(|_| now + period);
                 }
-                0xCCCC => self.deadline = Some(now + self.period()),
+                0xCCCC => {
+                    self.is_unlocked = false;
+                    // It cannot be stopped, nor started again.
+                    let period = self.period();
+                    self.deadline.get_or_insert(now + period);
+                }
                 _ => self.is_unlocked = false,
             },
             4 if self.is_unlocked => self.prescaler = value & 7,
@@ -83,7 +105,7 @@ mod tests {
 
     #[test]
     fn bites_when_it_is_not_fed() {
-        let mut dog = Watchdog { reload: 0xFFF, ..Watchdog::default() };
+        let mut dog = Watchdog::default();
         assert_eq!(dog.due(), u64::MAX);
         for (offset, value) in [(0, 0x5555), (4, 3), (8, 188), (0, 0xAAAA), (0, 0xCCCC)] {
             dog.write(offset, value, 0).unwrap();

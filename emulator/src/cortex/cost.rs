@@ -17,6 +17,8 @@ pub struct Cost {
     pub sends_event: bool,
     /// True when the block writes the interrupt mask (CPS, MSR PRIMASK).
     pub writes_mask: bool,
+    /// True when the block writes BASEPRI, or a stack pointer in a way that could leave its low bits set.
+    pub sets_special: bool,
     /// True when the block contains floating-point instructions.
     pub uses_fpu: bool,
     /// The block begins the function with this number, counted from 1; 0 is none.
@@ -28,7 +30,7 @@ impl Cost {
     #[inline]
     #[must_use]
     pub fn is_plain(&self) -> bool {
-        !self.sends_event && !self.writes_mask && self.function == 0
+        !self.sends_event && !self.writes_mask && !self.sets_special && self.function == 0
     }
 }
 
@@ -71,10 +73,14 @@ pub fn of_block(code: &[u8]) -> Cost {
             let second = halfwords.next().unwrap_or(0);
             cost.uses_fpu |= is_fpu(first);
             cost.writes_mask |= first & 0xFFF0 == 0xF380 && second & 0xF0FF == 0x8010;
+            cost.sends_event |= (first, second) == (0xF3AF, 0x8004);
+            cost.sets_special |= sets_special(first, second);
             wide(first, second, after_memory)
         } else {
             cost.sends_event |= first == 0xBF40;
             cost.writes_mask |= first & 0xFFEC == 0xB660;
+            // MOV SP, Rm and ADD SP, Rm.
+            cost.sets_special |= matches!(first & 0xFF87, 0x4685 | 0x4485);
             narrow(first, after_memory)
         };
         after_memory = timing.is_memory;
@@ -112,6 +118,14 @@ fn narrow(h: u16, after_memory: bool) -> Timing {
 
 fn ones(x: u16) -> u16 {
     x.count_ones() as u16
+}
+
+/// MSR to MSP, PSP, BASEPRI or BASEPRI_MAX; a load into SP; SP plus or minus what is no multiple of four.
+fn sets_special(first: u16, second: u16) -> bool {
+    let msr = first & 0xFFF0 == 0xF380 && second & 0xF000 == 0x8000;
+    let load = first & 0xFF70 == 0xF850 && second >> 12 == 13;
+    let add = matches!(first & 0xFBEF, 0xF10D | 0xF1AD | 0xF20D | 0xF2AD) && second >> 8 & 0xF == 13;
+    msr && matches!(second & 0xFF, 8 | 9 | 17 | 18) || load || add && second & 3 != 0
 }
 
 fn is_fpu(first: u16) -> bool {
@@ -243,6 +257,20 @@ mod tests {
         let cost = block(&[0x2001, 0xF241, 0x2134, 0xBF40, 0x4770]);
         assert_eq!((cost.instructions, cost.cycles), (4, 4));
         assert!(cost.sends_event && !cost.uses_fpu);
+    }
+
+    #[test]
+    fn writes_of_some_special_registers_are_noticed() {
+        assert!(block(&[0xF380, 0x8809]).sets_special); // msr psp, r0
+        assert!(block(&[0xF383, 0x8811]).sets_special); // msr basepri, r3
+        assert!(block(&[0xF1AD, 0x0D05]).sets_special); // sub.w sp, sp, #5
+        assert!(!block(&[0xF1AD, 0x0D08]).sets_special); // sub.w sp, sp, #8
+        assert!(block(&[0xF8D0, 0xD004]).sets_special); // ldr.w sp, [r0, #4]
+        assert!(block(&[0x4685]).sets_special); // mov sp, r0
+        assert!(!block(&[0x4668]).sets_special); // mov r0, sp
+        assert!(!block(&[0xF380, 0x8814]).sets_special); // msr control, r0
+        assert!(!block(&[0xF3EF, 0x8009]).sets_special); // mrs r0, psp
+        assert!(block(&[0xF3AF, 0x8004]).sends_event); // sev.w
     }
 
     #[test]

@@ -48,6 +48,10 @@ pub struct Nvic {
     running: i16,
     /// The best candidate beats what is running.
     wants: bool,
+    /// An interrupt that becomes pending is an event (SCR.SEVONPEND).
+    pub event_on_pend: bool,
+    /// Such an event has happened.
+    pub event: bool,
     /// Exception entries so far.
     pub entries: u64,
     /// Deepest nesting so far.
@@ -68,6 +72,8 @@ impl Default for Nvic {
             best: None,
             running: IDLE_PRIORITY,
             wants: false,
+            event_on_pend: false,
+            event: false,
             entries: 0,
             deepest: 0,
         }
@@ -127,10 +133,15 @@ impl Nvic {
     #[must_use]
     pub fn next(&self, primask: bool, basepri: u8, faultmask: bool) -> Option<u8> {
         let (priority, number) = self.best?;
-        let mut limit = self.running;
+        (self.group(priority) < self.limit(primask, basepri, faultmask)).then_some(number)
+    }
+
+    /// The priority that the mask registers give to what is running.
+    fn mask(&self, primask: bool, basepri: u8, faultmask: bool) -> i16 {
+        let mut limit = IDLE_PRIORITY;
         // The F405 implements the upper four bits of BASEPRI, as of every priority.
         if basepri & IMPLEMENTED != 0 {
-            limit = limit.min(self.group(i16::from(basepri & IMPLEMENTED)));
+            limit = self.group(i16::from(basepri & IMPLEMENTED));
         }
         if primask {
             limit = limit.min(0);
@@ -138,12 +149,42 @@ impl Nvic {
         if faultmask {
             limit = limit.min(-1);
         }
-        (self.group(priority) < limit).then_some(number)
+        limit
+    }
+
+    /// The priority that an exception has to beat.
+    fn limit(&self, primask: bool, basepri: u8, faultmask: bool) -> i16 {
+        self.running.min(self.mask(primask, basepri, faultmask))
+    }
+
+    /// True when an exception would interrupt what is running, with the core's mask registers.
+    #[must_use]
+    pub fn preempts(&self, number: u8, primask: bool, basepri: u8, faultmask: bool) -> bool {
+        self.group(self.priority_of(number)) < self.limit(primask, basepri, faultmask)
+    }
+
+    /// The most urgent exception that is pending, enabled and not held back by these two masks.
+    #[must_use]
+    pub fn next_in_line(&self, basepri: u8, faultmask: bool) -> Option<u8> {
+        let (priority, number) = self.best?;
+        (self.group(priority) < self.mask(false, basepri, faultmask)).then_some(number)
+    }
+
+    /// True while an interrupt is pending, and while only one exception is active.
+    #[must_use]
+    pub fn overview(&self) -> (bool, bool) {
+        (self.pending >> 16 != 0, self.stack.len() == 1)
+    }
+
+    /// Makes exceptions pending.
+    fn pend_all(&mut self, bits: u128) {
+        self.event |= self.event_on_pend && bits & !self.pending != 0;
+        self.pending |= bits;
     }
 
     /// Makes an exception pending.
     pub fn pend(&mut self, number: u8) {
-        self.pending |= 1 << number;
+        self.pend_all(1 << number);
         self.update();
     }
 
@@ -174,7 +215,7 @@ impl Nvic {
         }
         self.lines ^= bit;
         if level {
-            self.pending |= bit;
+            self.pend_all(bit);
             self.update();
         }
     }
@@ -193,7 +234,7 @@ impl Nvic {
     pub fn leave(&mut self) -> Option<u8> {
         let number = self.stack.pop()?;
         self.active &= !(1 << number);
-        self.pending |= self.lines & (1 << number);
+        self.pend_all(self.lines & (1 << number));
         self.update();
         Some(number)
     }
@@ -208,12 +249,6 @@ impl Nvic {
     #[must_use]
     pub fn current(&self) -> u8 {
         self.stack.last().copied().unwrap_or(0)
-    }
-
-    /// True when a fault cannot be handled: the core would lock up.
-    #[must_use]
-    pub fn is_in_hard_fault(&self) -> bool {
-        self.running <= -1
     }
 
     /// A word of 32 interrupts from one of the bit registers.
@@ -246,7 +281,7 @@ impl Nvic {
         match offset >> 7 {
             0 => self.enabled |= bits,
             1 => self.enabled &= !bits,
-            2 => self.pending |= bits,
+            2 => self.pend_all(bits),
             3 => self.pending &= !bits | (self.lines & !self.active),
             6 | 7 => self.set_priorities(16 + (offset - 0x300) as usize, size, value),
             _ => {}

@@ -12,7 +12,7 @@ use anyhow::{Result, bail};
 use unicorn_engine_sys::{
     Arch, ArmCpuModel, ControlType, HookType, MemType, Mode, Prot, RegisterARM, TlbEntry, TlbType,
     uc_cb_mmio_read_t, uc_cb_mmio_write_t, uc_close, uc_ctl, uc_emu_start, uc_emu_stop, uc_engine, uc_error,
-    uc_hook, uc_hook_add, uc_mem_map_ptr, uc_mmio_map, uc_open, uc_reg_read, uc_reg_write,
+    uc_hook, uc_hook_add, uc_mem_map_ptr, uc_mem_protect, uc_mmio_map, uc_open, uc_reg_read, uc_reg_write,
 };
 
 use super::map;
@@ -93,11 +93,13 @@ pub trait Bus {
     fn plain_block(&mut self, address: u32, size: u32) -> bool;
     /// A block of code is about to run; true stops before it. `masks` reads the mask registers.
     fn block(&mut self, memory: &mut Memory<'_>, address: u32, size: u32, masks: &dyn Fn() -> Masks) -> bool;
+    /// True when the block that has just run may have set bits of BASEPRI or a stack pointer that do not exist.
+    fn has_set_special(&self) -> bool;
     /// A load from a register.
-    fn read(&mut self, memory: &mut Memory<'_>, address: u32, size: u32) -> u32;
+    fn read(&mut self, memory: &mut Memory<'_>, address: u32, size: u32, masks: &dyn Fn() -> Masks) -> u32;
     /// A store into a register.
     fn write(&mut self, memory: &mut Memory<'_>, address: u32, size: u32, value: u32);
-    /// True when the access just made must end the run.
+    /// True when the access just made must end the run at once, never to go on: the engine would make it again.
     fn must_stop(&self) -> bool;
     /// A store into flash, `offset` from its beginning; false makes it a bus error.
     fn store_to_flash(&mut self, memory: &mut Memory<'_>, offset: usize, size: u32, value: u32) -> bool;
@@ -226,6 +228,8 @@ impl<B: Bus> Cpu<B> {
                 (map::SYSTEM, place(&mut shared.system), code),
             ] {
                 check(uc_mem_map_ptr(self.engine, u64::from(base), len, protection, pointer))?;
+                // Only this makes the engine throw away what is stored into read-only memory.
+                check(uc_mem_protect(self.engine, u64::from(base), len, protection))?;
             }
             let user = self.shared.cast::<c_void>();
             for (base, len) in map::REGISTERS {
@@ -320,10 +324,11 @@ impl<B: Bus> Cpu<B> {
         if asked {
             return Exit::Asked;
         }
-        let before = self.parts().1.at(pc.wrapping_sub(2)).and_then(|m| m.first_chunk().copied());
-        match (error, before.map(u16::from_le_bytes)) {
-            (uc_error::OK, Some(0xBF30)) => Exit::WaitForInterrupt,
-            (uc_error::INSN_INVALID, Some(0xBF20)) => Exit::WaitForEvent,
+        match (error, self.hint_before(pc)) {
+            (uc_error::OK, Some(3)) => Exit::WaitForInterrupt,
+            (uc_error::INSN_INVALID, Some(2)) => Exit::WaitForEvent,
+            // YIELD, at which the engine stops too, does nothing.
+            (uc_error::INSN_INVALID, Some(1)) => Exit::Asked,
             (uc_error::INSN_INVALID, _) => Exit::Undefined,
             (uc_error::OK, _) => Exit::Asked,
             // With its virtual TLB the engine reports a fetch from memory without code as an exception.
@@ -331,6 +336,17 @@ impl<B: Bus> Cpu<B> {
                 Exit::FetchError(pc)
             }
             (other, _) => Exit::Other(other as u32 + 1000),
+        }
+    }
+
+    /// The number of the hint (1 YIELD, 2 WFE, 3 WFI) that ends before an address, in either width.
+    fn hint_before(&mut self, pc: u32) -> Option<u16> {
+        let (_, memory) = self.parts();
+        let half = |address: u32| memory.at(address)?.first_chunk().copied().map(u16::from_le_bytes);
+        match (half(pc.wrapping_sub(4)), half(pc.wrapping_sub(2))?) {
+            (_, narrow) if narrow & 0xFF0F == 0xBF00 => Some(narrow >> 4 & 0xF),
+            (Some(0xF3AF), wide) if wide & 0xFF00 == 0x8000 => Some(wide & 0xFF),
+            _ => None,
         }
     }
 
@@ -414,11 +430,31 @@ fn read_masks(engine: *mut uc_engine) -> Masks {
     }
 }
 
+/// Clears bits that the F405's special registers do not have and the engine's do: the two low ones of stack
+/// pointers, the four low ones of BASEPRI.
+#[cold]
+fn tidy_special(engine: *mut uc_engine) {
+    for (register, bits) in [(Register::MSP, !3), (Register::PSP, !3), (Register::BASEPRI, 0xF0)] {
+        let mut value = 0u32;
+        // SAFETY: 32-bit registers of the engine that called.
+        unsafe {
+            uc_reg_read(engine, register as i32, (&raw mut value).cast());
+            if value & !bits != 0 {
+                value &= bits;
+                uc_reg_write(engine, register as i32, (&raw const value).cast());
+            }
+        }
+    }
+}
+
 extern "C" fn block<B: Bus>(engine: *mut uc_engine, address: u64, size: u32, user: *mut c_void) {
     // SAFETY: `user` is the `shared` of a live processor; see the module's note on borrows.
     let shared = unsafe { &mut *user.cast::<Shared<B>>() };
     if shared.bus.plain_block(address as u32, size) {
         return;
+    }
+    if shared.bus.has_set_special() {
+        tidy_special(engine);
     }
     let (bus, mut memory) = shared.parts();
     if bus.block(&mut memory, address as u32, size, &|| read_masks(engine)) {
@@ -444,13 +480,17 @@ extern "C" fn translate(
         (*result).perms = Prot(if is_code { data | Prot::EXEC.0 } else { data });
     }
     if kind != MemType::FETCH {
-        // Before it asks for a page, Unicorn restores the state of conditional execution (IT) within
-        // the block, but the block goes on and counts on that state being clear at its end.
-        let thumb = 1u32 << 24;
-        // SAFETY: a 32-bit register of the engine that called.
-        unsafe { uc_reg_write(engine, Register::EPSR as i32, (&raw const thumb).cast()) };
+        forget_conditional(engine);
     }
     true
+}
+
+/// Before it calls back from a load or store, Unicorn restores the state of conditional execution (IT) within the
+/// block, but the block goes on and counts on that state being clear at its end.
+fn forget_conditional(engine: *mut uc_engine) {
+    let thumb = 1u32 << 24;
+    // SAFETY: a 32-bit register of the engine that called.
+    unsafe { uc_reg_write(engine, Register::EPSR as i32, (&raw const thumb).cast()) };
 }
 
 extern "C" fn interrupt<B: Bus>(engine: *mut uc_engine, code: u32, user: *mut c_void) {
@@ -478,13 +518,10 @@ extern "C" fn bad_access<B: Bus>(
     });
     if let Some(offset) = flash {
         let (bus, mut memory) = shared.parts();
-        // The engine itself throws stores into read-only memory away.
+        // The engine itself throws stores into read-only memory away. Stopped here, it would make this one again:
+        // a stop waits for the next block.
         if bus.store_to_flash(&mut memory, offset, size as u32, value as u32) {
-            if bus.must_stop() {
-                shared.asked = true;
-                // SAFETY: as in `block`.
-                unsafe { uc_emu_stop(engine) };
-            }
+            forget_conditional(engine);
             return true;
         }
     }
@@ -501,7 +538,7 @@ extern "C" fn read<B: Bus, const BASE: u32>(
     // SAFETY: as in `block`.
     let shared = unsafe { &mut *user.cast::<Shared<B>>() };
     let (bus, mut memory) = shared.parts();
-    let value = bus.read(&mut memory, BASE + offset as u32, size);
+    let value = bus.read(&mut memory, BASE + offset as u32, size, &|| read_masks(engine));
     if bus.must_stop() {
         shared.asked = true;
         // SAFETY: as in `block`.
