@@ -88,6 +88,9 @@ impl Bus for Board {
         if !is_plain {
             return false;
         }
+        if next.uses_fpu {
+            self.system.forget_lazy_state();
+        }
         self.now = now;
         self.effort.instructions += u64::from(cost.instructions);
         self.effort.cycles += cycles;
