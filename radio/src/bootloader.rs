@@ -25,8 +25,8 @@ const WRITE: Retry = Retry::new(250, 6000, 1);
 const ERASE: Retry = Retry::new(2500, 13_000, 1);
 /// From the reset until the bootloader should have answered.
 const ENTERING: Retry = Retry::new(30, 1500, 1);
-/// From the reset until the firmware should have answered.
-const LEAVING: Retry = Retry::new(50, 2500, 1);
+/// From the reset until the firmware should have answered; the official one takes three seconds.
+const LEAVING: Retry = Retry::new(50, 6000, 1);
 /// Attempts to reset.
 const RESETS: usize = 4;
 /// Reset packets per attempt.

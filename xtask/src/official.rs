@@ -147,24 +147,30 @@ fn with_cflib(elf: &Path, python: &Path, folder: &Path, checks: &mut Checks) -> 
     Ok(())
 }
 
+/// The version of the firmware on a drone.
+fn version(uri: &str) -> Result<String> {
+    let mut command = sh::command(sh::target().join("debug/steady"));
+    let info = command.args(["info", "--json", "--uri", uri]).output().context("cannot start steady")?;
+    let info: Value = serde_json::from_slice(&info.stdout)
+        .with_context(|| format!("steady info: {}", String::from_utf8_lossy(&info.stderr)))?;
+    Ok(info["firmware"].as_str().unwrap_or("unknown").to_owned())
+}
+
 /// The official firmware onto a drone that flies ours, and ours back.
 fn flash_and_back(ours: &Path, official: &Path, folder: &Path, checks: &mut Checks) -> Result<()> {
     let flash = folder.join("flash.bin");
     let (_server, uri) = cflib::serve(ours, folder, &["--flash", &flash.to_string_lossy()])?;
-    for (what, file, wanted) in [
-        ("flashing it over ours", official.to_owned(), None),
-        ("flashing ours back", ours.with_extension("bin"), Some("Steady")),
+    let before = version(&uri)?;
+    for (what, file, is_ours) in [
+        ("flashing it over ours", official.to_owned(), false),
+        ("flashing ours back", ours.with_extension("bin"), true),
     ] {
         let mut command = sh::command(sh::target().join("debug/steady"));
         command.args(["flash", "--yes", "--uri", &uri]).arg(&file);
         println!("$ {}", sh::shown(&command));
         let flashed = command.status().context("cannot start steady")?.success();
-        let mut console = sh::command(sh::target().join("debug/steady"));
-        let info = console.args(["info", "--json", "--uri", &uri]).output().context("cannot start steady")?;
-        let text = String::from_utf8_lossy(&info.stdout).into_owned();
-        let is_there = info.status.success() && wanted.is_none_or(|name| text.contains(name));
-        let found: String = text.split_whitespace().collect::<Vec<_>>().join(" ").chars().take(120).collect();
-        checks.note(what, flashed && is_there, &found);
+        let now = version(&uri)?;
+        checks.note(what, flashed && (now == before) == is_ours, &format!("version {now}"));
     }
     if checks.failed > 0 {
         bail!("{} checks failed", checks.failed);
