@@ -141,7 +141,7 @@ fn shaking(client: &mut Client, wait: Duration) -> Result<f32> {
     }
     match client.log_once(&["steady.vibX", "steady.vibY"])?[..] {
         [Value::F32(x), Value::F32(y)] if x.is_finite() && y.is_finite() => Ok(x + y),
-        _ => Err(Error::invalid_reply("the vibration", "no numbers")),
+        _ => Err(Error::invalid_reply("the vibration", "values that are not finite")),
     }
 }
 

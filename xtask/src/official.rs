@@ -6,7 +6,7 @@
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
 
-use anyhow::{Context, Result, bail, ensure};
+use anyhow::{Context, Result, ensure};
 use clap::Args;
 use serde_json::Value;
 
@@ -129,7 +129,7 @@ fn log_events(log: &Path) -> Result<u64> {
     let info: Value = serde_json::from_slice(&output.stdout)
         .with_context(|| format!("steady log info: {}", String::from_utf8_lossy(&output.stderr)))?;
     let info = info.as_array().and_then(|all| all.first()).unwrap_or(&info);
-    info["records"].as_u64().context("steady log info tells no number of records")
+    info["records"].as_u64().context("the JSON of steady log info has no `records`")
 }
 
 fn with_cflib(elf: &Path, python: &Path, folder: &Path, checks: &mut Checks) -> Result<()> {
@@ -171,9 +171,6 @@ fn flash_and_back(ours: &Path, official: &Path, folder: &Path, checks: &mut Chec
         let flashed = command.status().context("cannot start steady")?.success();
         let now = version(&uri)?;
         checks.note(what, flashed && (now == before) == is_ours, &format!("version {now}"));
-    }
-    if checks.failed > 0 {
-        bail!("{} checks failed", checks.failed);
     }
     Ok(())
 }
