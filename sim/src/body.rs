@@ -61,6 +61,9 @@ impl Forces {
             thrust += total;
             torque += tilting_torque(p, more, total);
         }
+        if let Some(moments) = &p.moments {
+            torque += moments.at(body.apply_transposed(state.velocity), state.rates);
+        }
         if p.aero.rotor_drag != RotorDrag::Off {
             push_n += p.aero.drag_n(state.velocity, body, rotors, air.drag_rpm_sum);
         }

@@ -22,6 +22,8 @@ pub struct Drone {
     battery: Battery,
     rng: Rng,
     steps: u64,
+    /// Commands on their way to the motors, in worlds where that takes time.
+    delay: Option<Box<Delay>>,
     /// Apart, so that a fleet without sensors stays dense in memory.
     sensing: Option<Box<Sensing>>,
 }
@@ -37,6 +39,7 @@ impl Drone {
             battery: Battery::new(params.battery.as_ref(), params.full_voltage_v),
             rng: Rng::new(seed, index),
             steps: 0,
+            delay: None,
             sensing: None,
         };
         drone.reset(params, &Initial::on_floor(params, Vec3::ZERO));
@@ -52,6 +55,9 @@ impl Drone {
         self.last_attitude = initial.last_attitude.unwrap_or(self.state.attitude);
         self.battery = Battery::new(params.battery.as_ref(), params.full_voltage_v);
         self.steps = 0;
+        self.delay = (params.motors.delay_steps > 0).then(|| {
+            Box::new(Delay { on_their_way: vec![initial.rpm; params.motors.delay_steps], oldest: 0 })
+        });
         if let Some(p) = &params.sensing {
             let fresh = Sensing::new(p, params.gravity_m_s2, &self.state, &mut self.rng);
             match &mut self.sensing {
@@ -75,13 +81,18 @@ impl Drone {
             Some(_) => params.motors.thrust_at_voltage(self.battery.voltage_v),
             None => f32::INFINITY,
         };
-        let target = params.motors.speeds_for_fraction(thrust_fraction, available_n);
+        let target = params.motors.speeds_for_fraction(thrust_fraction, available_n, self.battery.voltage_v);
         self.advance(params, target, push_n);
     }
 
     /// One physics step with raw 16-bit PWM ratios at the present battery voltage, M1..M4.
     pub fn step_pwm(&mut self, params: &Params, pwm: [u16; 4], push_n: Vec3) {
-        let target = params.motors.speeds_for_pwm(pwm, self.battery.voltage_v);
+        self.step_pwm_at(params, pwm.map(f32::from), self.battery.voltage_v, push_n);
+    }
+
+    /// One physics step with PWM ratios of 65535 at a known battery voltage, M1..M4: what a log says.
+    pub fn step_pwm_at(&mut self, params: &Params, pwm: [f32; 4], battery_v: f32, push_n: Vec3) {
+        let target = params.motors.speeds_for_pwm(pwm, battery_v);
         self.advance(params, target, push_n);
     }
 
@@ -91,7 +102,10 @@ impl Drone {
     }
 
     #[inline]
-    fn advance(&mut self, params: &Params, target_rpm: [f32; 4], push_n: Vec3) {
+    fn advance(&mut self, params: &Params, mut target_rpm: [f32; 4], push_n: Vec3) {
+        if let Some(delay) = &mut self.delay {
+            delay.swap(&mut target_rpm);
+        }
         let [m1, m2, m3, m4] = self.rpm;
         let drag_rpm_sum = (m1 + m2) + (m3 + m4);
         params.motors.advance(&mut self.rpm, target_rpm);
@@ -150,5 +164,25 @@ impl Drone {
     /// The drone's random numbers, also for whoever draws its initial states.
     pub fn rng(&mut self) -> &mut Rng {
         &mut self.rng
+    }
+}
+
+/// Commands on their way to the motors: a ring, the oldest leaves as the newest comes.
+#[derive(Clone, Debug, PartialEq)]
+struct Delay {
+    on_their_way: Vec<[f32; 4]>,
+    oldest: usize,
+}
+
+impl Delay {
+    /// Takes the newest command and gives the oldest.
+    fn swap(&mut self, command: &mut [f32; 4]) {
+        if let Some(slot) = self.on_their_way.get_mut(self.oldest) {
+            std::mem::swap(slot, command);
+        }
+        self.oldest += 1;
+        if self.oldest >= self.on_their_way.len() {
+            self.oldest = 0;
+        }
     }
 }

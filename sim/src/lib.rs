@@ -38,6 +38,7 @@ pub mod initial;
 pub mod metrics;
 pub mod mocap;
 pub mod motors;
+pub mod open_loop;
 pub mod params;
 pub mod paths;
 pub mod plant;

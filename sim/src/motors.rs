@@ -17,10 +17,14 @@ pub(crate) struct MotorParams {
     effectiveness: [f32; 4],
     thrust_limit_n: f32,
     thrust_curve_n: [f32; 4],
-    /// Part of the distance to a higher target left after a step.
-    rise_remaining: f32,
-    /// Part of the distance to a lower target left after a step.
-    fall_remaining: f32,
+    thrust_slope_per_v: f32,
+    thrust_reference_v: f32,
+    /// Part of the distance to a higher target left after a step, M1..M4.
+    rise_remaining: [f32; 4],
+    /// Part of the distance to a lower target left after a step, M1..M4.
+    fall_remaining: [f32; 4],
+    /// Steps from a command until the motors see it.
+    pub(crate) delay_steps: usize,
 }
 
 impl MotorParams {
@@ -32,8 +36,12 @@ impl MotorParams {
             effectiveness: m.effectiveness,
             thrust_limit_n: m.thrust_limit_n,
             thrust_curve_n: m.thrust_curve_n,
-            rise_remaining: remaining(dt_s, m.tau_rise_s),
-            fall_remaining: remaining(dt_s, m.tau_fall_s),
+            thrust_slope_per_v: m.thrust_slope_per_v,
+            thrust_reference_v: m.thrust_reference_v,
+            rise_remaining: m.lag_factor.map(|factor| remaining(dt_s, factor * m.tau_rise_s)),
+            fall_remaining: m.lag_factor.map(|factor| remaining(dt_s, factor * m.tau_fall_s)),
+            // Rounded; a checked delay is not negative.
+            delay_steps: (m.command_delay_s / dt_s + 0.5) as usize,
         }
     }
 
@@ -43,12 +51,19 @@ impl MotorParams {
         math::clamp(c0 + v * (c1 + v * (c2 + v * c3)), 0.0, self.thrust_limit_n)
     }
 
+    /// Part of its thrust that a motor gives at a battery voltage, beyond the curve; 1 at the reference.
+    #[inline]
+    pub(crate) fn thrust_at_battery(&self, battery_v: f32) -> f32 {
+        math::clamp(1.0 + self.thrust_slope_per_v * (battery_v - self.thrust_reference_v), 0.0, 2.0)
+    }
+
     /// Speeds the rotors tend to for a thrust of each, N; a weak motor gives only its part.
     #[inline]
-    fn speeds_for_thrust(&self, thrust_n: [f32; 4]) -> [f32; 4] {
+    fn speeds_for_thrust(&self, thrust_n: [f32; 4], battery_v: f32) -> [f32; 4] {
+        let squares_per_n = self.inverse_thrust_coefficient * self.thrust_at_battery(battery_v);
         let mut rpm = [0.0; 4];
         for ((rpm, thrust), effectiveness) in rpm.iter_mut().zip(thrust_n).zip(self.effectiveness) {
-            *rpm = math::sqrt(thrust * effectiveness * self.inverse_thrust_coefficient);
+            *rpm = math::sqrt(thrust * effectiveness * squares_per_n);
         }
         rpm
     }
@@ -56,25 +71,31 @@ impl MotorParams {
     /// Target speeds for fractions of [`MAX_MOTOR_THRUST_N`], each limited to [0, 1] (NaN is 0) and
     /// to what the voltage can give. This is the path with ideal battery compensation.
     #[inline]
-    pub(crate) fn speeds_for_fraction(&self, fraction: [f32; 4], available_n: f32) -> [f32; 4] {
-        self.speeds_for_thrust(fraction.map(|u| {
+    pub(crate) fn speeds_for_fraction(
+        &self,
+        fraction: [f32; 4],
+        available_n: f32,
+        battery_v: f32,
+    ) -> [f32; 4] {
+        let thrust_n = fraction.map(|u| {
             let thrust = math::clamp(u, 0.0, 1.0) * MAX_MOTOR_THRUST_N;
             if thrust > available_n { available_n } else { thrust }
-        }))
+        });
+        self.speeds_for_thrust(thrust_n, battery_v)
     }
 
-    /// Target speeds for 16-bit PWM ratios at a battery voltage.
-    pub(crate) fn speeds_for_pwm(&self, pwm: [u16; 4], battery_v: f32) -> [f32; 4] {
-        self.speeds_for_thrust(
-            pwm.map(|p| self.thrust_at_voltage(f32::from(p) * (1.0 / 65535.0) * battery_v)),
-        )
+    /// Target speeds for PWM ratios of 65535 at a battery voltage.
+    pub(crate) fn speeds_for_pwm(&self, pwm: [f32; 4], battery_v: f32) -> [f32; 4] {
+        let thrust_n = pwm.map(|p| self.thrust_at_voltage(p * (1.0 / 65535.0) * battery_v));
+        self.speeds_for_thrust(thrust_n, battery_v)
     }
 
     /// One step of the rotors towards their targets.
     #[inline]
     pub(crate) fn advance(&self, rpm: &mut [f32; 4], target: [f32; 4]) {
-        for (rpm, target) in rpm.iter_mut().zip(target) {
-            let left = if target > *rpm { self.rise_remaining } else { self.fall_remaining };
+        let remaining = self.rise_remaining.into_iter().zip(self.fall_remaining);
+        for ((rpm, target), (rise, fall)) in rpm.iter_mut().zip(target).zip(remaining) {
+            let left = if target > *rpm { rise } else { fall };
             // In this form a lag of zero gives the target exactly.
             *rpm = target - (target - *rpm) * left;
         }
@@ -122,12 +143,12 @@ mod tests {
     #[test]
     fn a_fraction_gives_its_thrust_and_a_weak_motor_gives_its_part() {
         let m = motors(|m| m.effectiveness[0] = 0.85);
-        let rpm = m.speeds_for_fraction([0.5, 0.5, 2.0, f32::NAN], f32::INFINITY);
+        let rpm = m.speeds_for_fraction([0.5, 0.5, 2.0, f32::NAN], f32::INFINITY, 3.7);
         let thrust = rpm.map(|r| r * r * 3.16e-10);
         for (thrust, expected) in thrust.into_iter().zip([0.051, 0.06, 0.12, 0.0]) {
             assert!((thrust - expected).abs() < 1e-6, "{thrust} {expected}");
         }
-        let low = m.speeds_for_fraction([1.0; 4], 0.03)[1];
+        let low = m.speeds_for_fraction([1.0; 4], 0.03, 3.7)[1];
         assert!((low * low * 3.16e-10 - 0.03).abs() < 1e-6);
     }
 
@@ -138,7 +159,7 @@ mod tests {
         assert!((m.thrust_at_voltage(3.09) - 0.12).abs() < 2e-3);
         assert_eq!(m.thrust_at_voltage(0.0), 0.0);
         assert_eq!(m.thrust_at_voltage(4.2), 0.148_837_5);
-        let [a, b, ..] = m.speeds_for_pwm([40_000, 0, 0, 0], 3.8);
+        let [a, b, ..] = m.speeds_for_pwm([40_000.0, 0.0, 0.0, 0.0], 3.8);
         let expected = m.thrust_at_voltage(40_000.0 / 65_535.0 * 3.8);
         assert!((a * a * 3.16e-10 - expected).abs() < 1e-6);
         assert_eq!(b, 0.0);

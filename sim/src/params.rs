@@ -34,6 +34,8 @@ pub struct Params {
     pub(crate) rotor_offset_m: f32,
     /// Centre of mass relative to the rotors' centre, body x and y, m.
     pub(crate) centre_of_mass_m: [f32; 2],
+    /// Moments beyond the rotors'; `None` in worlds without any.
+    pub(crate) moments: Option<Moments>,
     pub(crate) linear_damping_per_s: f32,
     pub(crate) angular_damping_per_s: f32,
     pub(crate) integrator: Integrator,
@@ -46,6 +48,34 @@ pub struct Params {
     pub(crate) full_voltage_v: f32,
     /// `None` when no sensors are simulated.
     pub(crate) sensing: Option<SensingParams>,
+}
+
+/// Moments beyond the rotors'.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Moments {
+    trim_nm: Vec3,
+    speed_n_s: [f32; 2],
+    rate_nm_s: Vec3,
+}
+
+impl Moments {
+    fn of(world: &World) -> Option<Self> {
+        let moments = Self {
+            trim_nm: Vec3::from(world.body.torque_trim_nm),
+            speed_n_s: world.aero.speed_moment_n_s,
+            rate_nm_s: Vec3::from(world.aero.rate_damping_nm_s),
+        };
+        let none = Self { trim_nm: Vec3::ZERO, speed_n_s: [0.0; 2], rate_nm_s: Vec3::ZERO };
+        (moments != none).then_some(moments)
+    }
+
+    /// The moment on a drone with this velocity and these rates, body frame, N·m.
+    #[inline]
+    pub(crate) fn at(&self, velocity_m_s: Vec3, rates: Vec3) -> Vec3 {
+        let [about_x, about_y] = self.speed_n_s;
+        let tipping = Vec3::new(about_x * velocity_m_s.y, -about_y * velocity_m_s.x, 0.0);
+        self.trim_nm + tipping - rates.scale(self.rate_nm_s)
+    }
 }
 
 /// Constants of the sensors.
@@ -75,6 +105,7 @@ impl Params {
             inverse_inertia: inertia.map(|i| 1.0 / i),
             rotor_offset_m: body.rotor_offset_m,
             centre_of_mass_m: body.centre_of_mass_offset_m,
+            moments: Moments::of(world),
             linear_damping_per_s: world.physics.linear_damping_per_s,
             angular_damping_per_s: world.physics.angular_damping_per_s,
             integrator: world.physics.integrator,

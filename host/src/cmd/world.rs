@@ -1,12 +1,17 @@
 //! `steady world`: the worlds a drone may be simulated in.
 
+use std::path::PathBuf;
+
 use anyhow::Result;
 use clap::{Args, Subcommand};
+use steady_reality::score::{self, Baseline, Score, Tally};
+use steady_reality::{Flight, Recording};
 use steady_sim::World;
 
 use super::{Output, check_each};
+use crate::out::Table;
 
-/// List, print, check and sample simulated worlds.
+/// List, print, check and sample simulated worlds, and score them by real flights.
 ///
 /// A WORLD is the name of a shipped one or the path of a TOML file, which states only what differs
 /// from its `base`.
@@ -31,6 +36,23 @@ enum Verb {
         #[arg(required = true)]
         worlds: Vec<String>,
     },
+    /// Predict recorded flights from their motors' commands, open loop, and print the errors.
+    Score {
+        /// The world.
+        world: String,
+        /// Recorded flights: CSV files, plain or gzipped.
+        #[arg(required = true, value_name = "FLIGHT")]
+        flights: Vec<PathBuf>,
+        /// Add to each prediction the torque and thrust that the three seconds before it lacked.
+        #[arg(long)]
+        trim: bool,
+        /// A row for every flight as well.
+        #[arg(long)]
+        each: bool,
+        /// Print JSON.
+        #[arg(long)]
+        json: bool,
+    },
     /// Draw a random gap between simulator and reality.
     Sample {
         /// Same seed, same world.
@@ -53,8 +75,69 @@ impl Cmd {
             Verb::Check { worlds } => {
                 return check_each("worlds", &worlds, |name| Ok(World::load(name)?.name));
             }
+            Verb::Score { world, flights, trim, each, json } => {
+                let scores = scores(&World::load(&world)?, &flights, trim, each)?;
+                if json {
+                    println!("{}", serde_json::to_string_pretty(&scores)?);
+                } else {
+                    print!("{}", score_table(&scores));
+                }
+            }
             Verb::Sample { seed, output } => output.write(&World::sample(seed).to_toml())?,
         }
         Ok(())
     }
+}
+
+/// The baselines' scores and the world's over all flights, and the world's on each flight if asked for.
+fn scores(world: &World, files: &[PathBuf], is_trimmed: bool, each: bool) -> Result<Vec<Score>> {
+    let mut flights = Vec::new();
+    for file in files {
+        let recording = Recording::open(file)?;
+        if let Some(first) = &recording.first_refused {
+            eprintln!("note: {}: {} rows refused, the first: {first}", file.display(), recording.refused);
+        }
+        flights.extend(Flight::all(&recording)?);
+    }
+    let total = |tallies: &[Tally]| tallies.iter().fold(Tally::default(), Tally::and);
+    let mut scores: Vec<Score> = [Baseline::Persistence, Baseline::ConstantRate]
+        .iter()
+        .map(|b| total(&flights.iter().map(|f| b.errors(f)).collect::<Vec<_>>()).score(b.name()))
+        .collect();
+    let tallies: Vec<Tally> =
+        flights.iter().map(|flight| score::world(world, flight, is_trimmed)).collect::<Result<_, _>>()?;
+    let trimmed = if is_trimmed { ", trimmed" } else { "" };
+    scores.push(total(&tallies).score(&format!("world {}{trimmed}", world.name)));
+    if each {
+        scores.extend(flights.iter().zip(&tallies).map(|(flight, tally)| tally.score(&flight.name)));
+    }
+    Ok(scores)
+}
+
+fn score_table(scores: &[Score]) -> Table {
+    let mut table = Table::new([
+        "RMS at 0.01 / 0.1 / 0.5 s",
+        "windows",
+        "position (mm)",
+        "velocity (m/s)",
+        "tilt (deg)",
+        "roll and pitch rate (rad/s)",
+        "vertical force (m/s²)",
+    ]);
+    for score in scores {
+        let three = |of: fn(&score::Errors) -> f64, digits: usize| {
+            let all: Vec<String> = score.errors.iter().map(|e| format!("{:.digits$}", of(e))).collect();
+            all.join(" / ")
+        };
+        table.row([
+            score.model.clone(),
+            score.windows.to_string(),
+            three(|e| e.position_mm, 1),
+            three(|e| e.velocity_m_s, 3),
+            three(|e| e.tilt_deg, 2),
+            three(|e| e.rates_rad_s, 2),
+            score.vertical_force_m_s2.map_or_else(|| "–".to_owned(), |force| format!("{force:.2}")),
+        ]);
+    }
+    table
 }

@@ -72,6 +72,7 @@ fn body(b: &Body, c: &mut Check) {
     }
     c.within("rotor_offset_m", b.rotor_offset_m, 0.005, 1.0);
     c.all_within("centre_of_mass_offset_m", &b.centre_of_mass_offset_m, -0.1, 0.1);
+    c.all_within("torque_trim_nm", &b.torque_trim_nm, -0.05, 0.05);
     c.within("rest_height_m", b.rest_height_m, 0.001, 0.5);
     c.within("contact_radius_m", b.contact_radius_m, 0.005, 1.0);
 }
@@ -83,13 +84,19 @@ fn motors(m: &Motors, c: &mut Check) {
     c.all_within("effectiveness", &m.effectiveness, 0.0, 1.5);
     c.within("tau_rise_s", m.tau_rise_s, 0.0, 2.0);
     c.within("tau_fall_s", m.tau_fall_s, 0.0, 2.0);
+    c.all_within("lag_factor", &m.lag_factor, 0.1, 10.0);
+    c.within("command_delay_s", m.command_delay_s, 0.0, 0.2);
     c.all_within("thrust_curve_n", &m.thrust_curve_n, -10.0, 10.0);
+    c.within("thrust_slope_per_v", m.thrust_slope_per_v, -1.0, 1.0);
+    c.within("thrust_reference_v", m.thrust_reference_v, 2.0, 5.0);
     c.within("full_thrust_power_w", m.full_thrust_power_w, 0.0, 100.0);
 }
 
 fn aero(a: &Aero, c: &mut Check) {
     c.within("drag_xy_n_s2_per_m", a.drag_xy_n_s2_per_m, 0.0, 1e-4);
     c.within("drag_z_n_s2_per_m", a.drag_z_n_s2_per_m, 0.0, 1e-4);
+    c.all_within("speed_moment_n_s", &a.speed_moment_n_s, -0.05, 0.05);
+    c.all_within("rate_damping_nm_s", &a.rate_damping_nm_s, 0.0, 0.05);
     c.within("ground_effect_coefficient", a.ground_effect_coefficient, 0.0, 100.0);
     c.within("propeller_radius_m", a.propeller_radius_m, 0.005, 0.5);
     c.within("downwash_n", a.downwash_n, 0.0, 1e5);

@@ -15,6 +15,8 @@ pub struct Body {
     pub rotor_offset_m: f32,
     /// Where the centre of mass sits relative to the rotors' centre, body x and y.
     pub centre_of_mass_offset_m: [f32; 2],
+    /// A torque that always acts, body x, y, z: bent arms, propellers that differ.
+    pub torque_trim_nm: [f32; 3],
     /// Height of the body's centre when it stands on the floor.
     pub rest_height_m: f32,
     /// Horizontal distance of the feet from the centre.
@@ -28,6 +30,7 @@ impl Default for Body {
             inertia_kg_m2: [1.4e-5, 1.4e-5, 2.17e-5],
             rotor_offset_m: 0.028,
             centre_of_mass_offset_m: [0.0; 2],
+            torque_trim_nm: [0.0; 3],
             rest_height_m: 0.0125,
             contact_radius_m: 0.06,
         }
@@ -50,8 +53,16 @@ pub struct Motors {
     pub tau_rise_s: f32,
     /// Time constant of a rotor that slows down; 0 is instantaneous.
     pub tau_fall_s: f32,
+    /// Time constants of M1..M4 over these two.
+    pub lag_factor: [f32; 4],
+    /// Time from a command until the motors see it.
+    pub command_delay_s: f32,
     /// Thrust in N from the motor's voltage v: c0 + c1 v + c2 v² + c3 v³ (the Crazyflie 2.1+'s).
     pub thrust_curve_n: [f32; 4],
+    /// Part of its thrust that a motor gains for every volt of the battery above `thrust_reference_v`, beyond the curve.
+    pub thrust_slope_per_v: f32,
+    /// Battery voltage at which the curve is right.
+    pub thrust_reference_v: f32,
     /// Electrical power of one motor at the full command of 0.12 N; grows as thrust to the 1.5.
     pub full_thrust_power_w: f32,
 }
@@ -66,7 +77,11 @@ impl Default for Motors {
             effectiveness: [1.0; 4],
             tau_rise_s: 0.02,
             tau_fall_s: 0.02,
+            lag_factor: [1.0; 4],
+            command_delay_s: 0.0,
             thrust_curve_n: [-0.024_765_38, 0.065_237_93, -0.026_792_505, 0.006_776_789],
+            thrust_slope_per_v: 0.0,
+            thrust_reference_v: 3.7,
             full_thrust_power_w: 4.2,
         }
     }
@@ -95,6 +110,11 @@ pub struct Aero {
     pub drag_xy_n_s2_per_m: f32,
     /// Rotor drag over speed and summed rotor speed, z.
     pub drag_z_n_s2_per_m: f32,
+    /// Moment that tips the drone away from its velocity, over the velocity: about body x from that along y, about
+    /// y from that along x. Blades flap, and drag acts above the centre of mass.
+    pub speed_moment_n_s: [f32; 2],
+    /// Moment against the body's rates over the rates, body x, y, z.
+    pub rate_damping_nm_s: [f32; 3],
     /// More thrust near the floor.
     pub ground_effect: bool,
     /// Strength of the ground effect.
@@ -117,6 +137,8 @@ impl Default for Aero {
             rotor_drag: RotorDrag::Off,
             drag_xy_n_s2_per_m: 9.1785e-7,
             drag_z_n_s2_per_m: 10.311e-7,
+            speed_moment_n_s: [0.0; 2],
+            rate_damping_nm_s: [0.0; 3],
             ground_effect: false,
             ground_effect_coefficient: 11.36859,
             propeller_radius_m: 0.023_134_8,

@@ -1,0 +1,118 @@
+//! A world predicts a recorded flight from its motors' commands.
+
+use steady_common::{State, Vec3, math};
+use steady_sim::world::Integrator;
+use steady_sim::{Params, World, WorldError};
+
+use crate::flight::{DT_S, Flight, Sample};
+
+/// Physics steps a sample: 500 Hz, at which a step's error is below what is measured.
+const STEPS: usize = 5;
+/// A trim is taken from this many samples before a prediction: three seconds.
+const TRIM_SAMPLES: usize = 300;
+
+/// What a prediction adds to the world: what the seconds before showed to be missing.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Trim {
+    /// Angular acceleration, rad/s², body.
+    pub angular_rad_s2: Vec3,
+    /// Part of thrust.
+    pub thrust: f32,
+}
+
+/// A world, ready to predict one flight.
+pub struct Predictor<'a> {
+    flight: &'a Flight,
+    params: Params,
+    /// Rotor speeds, [`STEPS`] a sample.
+    rpm: Vec<[f32; 4]>,
+}
+
+impl<'a> Predictor<'a> {
+    /// The rotors of a world follow the flight's commands.
+    ///
+    /// # Errors
+    /// If the world is not valid.
+    pub fn new(world: &World, flight: &'a Flight) -> Result<Self, WorldError> {
+        let mut world = world.clone();
+        world.physics.rate_hz = STEPS as f32 / DT_S;
+        world.physics.integrator = Integrator::SemiImplicit;
+        world.mocap.rate_hz = world.mocap.rate_hz.min(world.physics.rate_hz);
+        let delay = world.motors.command_delay_s / DT_S;
+        let params = world.compile()?;
+        let rpm = params.rotor_speeds((0..flight.samples.len() * STEPS).map(|step| {
+            // The middle of the step, and between the samples' commands: a delay is not a number of steps.
+            command(&flight.samples, (step as f32 + 0.5) / STEPS as f32 - delay)
+        }));
+        Ok(Self { flight, params, rpm })
+    }
+
+    /// Flies from the sample `start` for `horizon` samples; `each` gets the samples' numbers and states.
+    pub fn fly(&self, start: usize, horizon: usize, trim: Trim, mut each: impl FnMut(usize, &State)) {
+        let mut state = self.flight.samples[start].state;
+        let speed = math::sqrt((1.0 + trim.thrust).max(0.0));
+        for k in 1..=horizon {
+            let first = (start + k - 1) * STEPS;
+            let Some(steps) = self.rpm.get(first..first + STEPS) else { return };
+            for rpm in steps {
+                self.params.step_body(&mut state, &rpm.map(|rpm| rpm * speed), trim.angular_rad_s2);
+            }
+            each(start + k, &state);
+        }
+    }
+
+    /// What the world says at a flown state: angular acceleration, rad/s², and specific force along body z, m/s².
+    pub fn accelerations(&self, sample: usize) -> (Vec3, f32) {
+        self.params.accelerations(&self.flight.samples[sample].state, &self.rpm[sample * STEPS])
+    }
+
+    /// Trims for every sample, each from the three seconds before it: what turned the drone and carried it beyond
+    /// what the world says of the flown states.
+    pub fn trims(&self) -> Vec<Trim> {
+        let samples = &self.flight.samples;
+        // Sums from the first sample in the air on.
+        let mut sums = vec![(Vec3::ZERO, 0.0_f32, 0.0_f32); samples.len()];
+        for i in self.flight.take_off + 1..samples.len() {
+            let (turn, lift) = self.accelerations(i - 1);
+            let (before, forces, felt) = sums[i - 1];
+            sums[i] = (before + turn * DT_S, forces + lift * DT_S, felt + samples[i - 1].acc_m_s2.z * DT_S);
+        }
+        (0..samples.len())
+            .map(|i| {
+                let first = i.saturating_sub(TRIM_SAMPLES).max(self.flight.take_off);
+                if i < first + 50 {
+                    return Trim::default();
+                }
+                let over_s = (i - first) as f32 * DT_S;
+                let [(turned, lift, felt), (turned_0, lift_0, felt_0)] = [sums[i], sums[first]];
+                let really = samples[i].state.rates - samples[first].state.rates;
+                Trim {
+                    angular_rad_s2: (really - (turned - turned_0)) * (1.0 / over_s),
+                    thrust: (felt - felt_0) / (lift - lift_0) - 1.0,
+                }
+            })
+            .collect()
+    }
+}
+
+/// PWM and battery voltage at a place between the samples.
+fn command(samples: &[Sample], place: f32) -> ([f32; 4], f32) {
+    let place = place.clamp(0.0, (samples.len() - 1) as f32);
+    let i = (place as usize).min(samples.len().saturating_sub(2));
+    let part = place - i as f32;
+    let (a, b) = (&samples[i], &samples[(i + 1).min(samples.len() - 1)]);
+    let mut pwm = a.pwm;
+    pwm.iter_mut().zip(b.pwm).for_each(|(a, b)| *a += (b - *a) * part);
+    (pwm, a.battery_v + (b.battery_v - a.battery_v) * part)
+}
+
+/// Samples from which a prediction may start, every `every` samples: from a second after take-off to one and a
+/// half before landing, without a gap in the next half a second.
+pub fn starts(flight: &Flight, every: usize) -> Vec<usize> {
+    const HALF_A_SECOND: usize = 50;
+    let (first, last) = (flight.take_off + 100, flight.landing.saturating_sub(150));
+    (first..last)
+        .step_by(every)
+        .filter(|&i| flight.samples[i..=i + HALF_A_SECOND].iter().all(|s| !s.has_gap))
+        .collect()
+}

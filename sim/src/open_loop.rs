@@ -1,0 +1,49 @@
+//! Predictions from a log: the rotors follow logged commands, the body follows the rotors.
+
+use steady_common::{Mat3, State, Vec3};
+
+use crate::body::{self, Air};
+use crate::params::Params;
+
+impl Params {
+    /// Rotor speeds after each physics step, rpm, for PWM ratios of 65535 and battery voltages, one of each a step.
+    /// They start as if the first command had always been given. Commands come at once: a log knows its delay.
+    #[must_use]
+    pub fn rotor_speeds(&self, commands: impl IntoIterator<Item = ([f32; 4], f32)>) -> Vec<[f32; 4]> {
+        let mut rpm = None;
+        let follow = |(pwm, battery_v)| {
+            let target = self.motors.speeds_for_pwm(pwm, battery_v);
+            let rpm = rpm.get_or_insert(target);
+            self.motors.advance(rpm, target);
+            *rpm
+        };
+        commands.into_iter().map(follow).collect()
+    }
+
+    /// One physics step of a body whose rotors turn at these speeds, with an angular acceleration that nothing
+    /// here explains, rad/s² in the body frame.
+    #[inline]
+    pub fn step_body(&self, state: &mut State, rpm: &[f32; 4], unexplained_rad_s2: Vec3) {
+        let [m1, m2, m3, m4] = rpm;
+        state.rates += unexplained_rad_s2 * self.dt_s;
+        let air = Air {
+            rpm,
+            drag_rpm_sum: (m1 + m2) + (m3 + m4),
+            push_n: Vec3::ZERO,
+            last_attitude: state.attitude,
+        };
+        body::step(self, state, &air);
+    }
+
+    /// Angular acceleration, rad/s² in the body frame, and specific force along body z, m/s², at a state.
+    #[must_use]
+    pub fn accelerations(&self, state: &State, rpm: &[f32; 4]) -> (Vec3, f32) {
+        let mut next = *state;
+        self.step_body(&mut next, rpm, Vec3::ZERO);
+        let per_s = 1.0 / self.dt_s;
+        let Mat3 { z: up, .. } = state.attitude.to_matrix();
+        let gravity = Vec3::new(0.0, 0.0, self.gravity_m_s2);
+        let force = (next.velocity - state.velocity) * per_s + gravity;
+        ((next.rates - state.rates) * per_s, up.dot(force))
+    }
+}
