@@ -96,6 +96,7 @@ pub enum RecordingError {
         /// The file.
         file: String,
         /// Why.
+        #[source]
         error: std::io::Error,
     },
     /// The file is not a table.
