@@ -27,6 +27,7 @@ mod programs;
 // Only what trains needs all of it.
 #[cfg_attr(not(feature = "train"), allow(dead_code))]
 mod provenance;
+pub mod recorded;
 pub mod report;
 mod sweep;
 #[cfg(feature = "train")]
