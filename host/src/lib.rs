@@ -22,6 +22,7 @@ mod evaluate;
 pub mod fly;
 mod interrupt;
 // Only what trains needs all of it.
+mod pictures;
 #[cfg_attr(not(feature = "train"), allow(dead_code))]
 mod provenance;
 pub mod recorded;

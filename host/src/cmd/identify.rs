@@ -3,7 +3,6 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use crate::files;
 use anyhow::{Context, Result, bail};
 use clap::Args;
 use indicatif::ProgressBar;
@@ -13,8 +12,9 @@ use steady_reality::identify::{Combined, Estimate, Identified, combine, identify
 use steady_reality::score::{self, Score, Tally};
 use steady_sim::World;
 
+use crate::error::usage;
 use crate::out::Table;
-use crate::recorded;
+use crate::{files, pictures, recorded};
 
 /// Find the world in which recorded flights happened.
 ///
@@ -39,6 +39,9 @@ pub(crate) struct Cmd {
     /// World that has what flights do not tell: sensors, battery, radio.
     #[arg(long, default_value = "real", value_name = "WORLD")]
     base: String,
+    /// Draw, for each drone, the error over the time ahead and a flight with its predictions: STEM-*.svg and .png.
+    #[arg(long, value_name = "STEM")]
+    plot: Option<PathBuf>,
     /// Print JSON.
     #[arg(long)]
     json: bool,
@@ -66,7 +69,7 @@ struct Report {
 impl Cmd {
     pub(crate) fn run(self) -> Result<()> {
         if !(5.0..=5000.0).contains(&self.mass_g) {
-            bail!("--mass-g {}: a drone of 5 to 5000 g", self.mass_g);
+            return Err(usage(format!("--mass-g {}: a drone weighs from 5 to 5000 g", self.mass_g)));
         }
         let base = World::load(&self.base)?;
         let mut named: BTreeMap<String, Vec<PathBuf>> = BTreeMap::new();
@@ -84,7 +87,12 @@ impl Cmd {
         let mut drones = Vec::new();
         for (drone, paths) in named {
             let flights = recorded::flights(&paths)?;
-            drones.push(self.identify(drone, &base, &flights)?);
+            let identified = self.identify(drone, &base, &flights)?;
+            if let Some(stem) = &self.plot {
+                let stem = beside(stem, &identified.drone).with_extension("");
+                pictures::draw(&identified.identified.world, &flights, &stem)?;
+            }
+            drones.push(identified);
         }
         let spread = (drones.len() > 1).then(|| {
             let all: Vec<&Identified> = drones.iter().map(|d| &d.identified).collect();

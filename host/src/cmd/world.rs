@@ -4,13 +4,14 @@ use std::path::PathBuf;
 
 use anyhow::Result;
 use clap::{Args, Subcommand};
+use steady_reality::Flight;
 use steady_reality::closed_loop::{self, Behaviour, Comparison};
 use steady_reality::score::{self, Baseline, Score, Tally};
 use steady_sim::World;
 
 use super::{Output, check_each};
 use crate::out::Table;
-use crate::recorded;
+use crate::{pictures, recorded};
 
 /// List, print, check and sample simulated worlds, and score them by real flights.
 ///
@@ -50,6 +51,9 @@ enum Verb {
         /// A row for every flight as well.
         #[arg(long)]
         each: bool,
+        /// Draw the error over the time ahead and a flight with its predictions: STEM-*.svg and .png.
+        #[arg(long, value_name = "STEM")]
+        plot: Option<PathBuf>,
         /// Print JSON.
         #[arg(long)]
         json: bool,
@@ -92,8 +96,12 @@ impl Cmd {
             Verb::Check { worlds } => {
                 return check_each("worlds", &worlds, |name| Ok(World::load(name)?.name));
             }
-            Verb::Score { world, flights, trim, each, json } => {
-                let scores = scores(&World::load(&world)?, &flights, trim, each)?;
+            Verb::Score { world, flights, trim, each, plot, json } => {
+                let (world, flights) = (World::load(&world)?, recorded::flights(&flights)?);
+                if let Some(stem) = plot {
+                    pictures::draw(&world, &flights, &stem)?;
+                }
+                let scores = scores(&world, &flights, trim, each)?;
                 if json {
                     println!("{}", serde_json::to_string_pretty(&scores)?);
                 } else {
@@ -125,8 +133,7 @@ impl Cmd {
 }
 
 /// The baselines' scores and the world's over all flights, and the world's on each flight if asked for.
-fn scores(world: &World, files: &[PathBuf], is_trimmed: bool, each: bool) -> Result<Vec<Score>> {
-    let flights = recorded::flights(files)?;
+fn scores(world: &World, flights: &[Flight], is_trimmed: bool, each: bool) -> Result<Vec<Score>> {
     let total = |tallies: &[Tally]| tallies.iter().fold(Tally::default(), Tally::and);
     let mut scores: Vec<Score> = [Baseline::Persistence, Baseline::ConstantRate]
         .iter()
