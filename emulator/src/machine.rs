@@ -4,7 +4,6 @@ use anyhow::Result;
 
 use crate::board::{Board, Stop};
 use crate::chip::rcc::ResetCause;
-use crate::cortex::cost::{EXCEPTION_ENTRY, EXCEPTION_RETURN};
 use crate::cortex::map;
 use crate::cortex::nvic::exception;
 use crate::cortex::unicorn::{Cpu, Exit, Memory, Register};
@@ -310,8 +309,7 @@ impl Machine {
                 self.pass_time();
                 continue;
             }
-            let masks = self.cpu.masks();
-            if let Some(number) = self.board().nvic.next(masks.primask, masks.basepri, masks.faultmask) {
+            if let Some(number) = self.next_exception() {
                 self.sleep = Sleep::Awake;
                 self.enter(number);
                 continue;
@@ -325,6 +323,13 @@ impl Machine {
         }
     }
 
+    /// The exception to take now.
+    fn next_exception(&self) -> Option<u8> {
+        let nvic = &self.look().nvic;
+        // The mask registers are asked only when it depends on them.
+        nvic.wants().then(|| self.cpu.masks()).and_then(|m| nvic.next(m.primask, m.basepri, m.faultmask))
+    }
+
     /// Nothing runs until the next event.
     fn pass_time(&mut self) {
         let (board, mut memory) = self.cpu.parts();
@@ -333,10 +338,15 @@ impl Machine {
     }
 
     fn doze(&mut self) {
-        let masks = self.cpu.masks();
+        let nvic = &self.look().nvic;
         let wakes = match self.sleep {
             // Something pending wakes even when PRIMASK keeps it from being taken, but not when BASEPRI does.
-            Sleep::ForInterrupt => self.look().nvic.next(false, masks.basepri, masks.faultmask).is_some(),
+            Sleep::ForInterrupt => {
+                nvic.wants() && {
+                    let masks = self.cpu.masks();
+                    nvic.next(false, masks.basepri, masks.faultmask).is_some()
+                }
+            }
             _ => self.take_event(),
         };
         if wakes {
@@ -417,34 +427,31 @@ impl Machine {
 
     /// Enters an exception: stacks the frame, finds the handler.
     fn enter(&mut self, number: u8) {
-        let control = self.cpu.get(Register::CONTROL);
+        let [r0, r1, r2, r3, r12, lr, pc, xpsr, sp, control] = self.cpu.get_all([
+            Register::R0,
+            Register::R1,
+            Register::R2,
+            Register::R3,
+            Register::R12,
+            Register::LR,
+            Register::PC,
+            Register::XPSR,
+            Register::SP,
+            Register::CONTROL,
+        ]);
         let has_floats = control & FLOATS_ACTIVE != 0;
-        let xpsr = self.cpu.get(Register::XPSR);
-        let sp = self.cpu.get(Register::SP) & !3;
+        let sp = sp & !3;
         let words: u32 = if has_floats { 26 } else { 8 };
         // The frame is aligned to eight bytes; bit 9 of the stacked xPSR tells of the padding.
         let frame = sp.wrapping_sub(4 * words) & !7;
         let padding = sp.wrapping_sub(4 * words) & 4 != 0;
-        let basic = [
-            self.cpu.get(Register::R0),
-            self.cpu.get(Register::R1),
-            self.cpu.get(Register::R2),
-            self.cpu.get(Register::R3),
-            self.cpu.get(Register::R12),
-            self.cpu.get(Register::LR),
-            self.cpu.get(Register::PC),
-            (xpsr & !(1 << 9)) | u32::from(padding) << 9,
-        ];
-        let floats = has_floats.then(|| (self.cpu.floats(), self.cpu.get(Register::FPSCR)));
+        let basic = [r0, r1, r2, r3, r12, lr, pc, (xpsr & !(1 << 9)) | u32::from(padding) << 9];
+        let floats = has_floats.then(|| self.cpu.floats());
         let (board, mut memory) = self.cpu.parts();
-        let mut is_good = true;
-        for (i, word) in (0..).zip(basic) {
-            is_good &= memory.set_word(frame.wrapping_add(4 * i), word);
-        }
+        let mut is_good = memory.set_words(frame, &basic);
         if let Some((floats, fpscr)) = floats {
-            for (i, word) in (8..).zip(floats.into_iter().chain([fpscr, 0])) {
-                is_good &= memory.set_word(frame.wrapping_add(4 * i), word);
-            }
+            is_good &= memory.set_words(frame.wrapping_add(32), &floats);
+            is_good &= memory.set_words(frame.wrapping_add(96), &[fpscr, 0]);
         }
         if !is_good && number != exception::HARD_FAULT {
             // The stack is not in memory: stacking error, and the hard fault has no frame to trust.
@@ -456,9 +463,7 @@ impl Machine {
         if has_floats {
             board.system.reserve_floats(frame.wrapping_add(0x20));
         }
-        board.nvic.enter(number);
-        board.event = true;
-        board.charge(EXCEPTION_ENTRY);
+        board.enter_exception(number);
         let handler = memory.word(board.system.vtor + 4 * u32::from(number)).unwrap_or(0);
         let effort = board.effort;
         self.running.push(Running {
@@ -480,16 +485,20 @@ impl Machine {
         if thread && control & UNPRIVILEGED != 0 {
             // An unprivileged thread cannot change CONTROL, and a handler cannot choose the stack: it becomes a
             // privileged thread first.
-            self.cpu.set(Register::XPSR_NZCVQG, u32::from(number) | 1 << 24);
-            self.cpu.set(Register::CONTROL, 0);
-            self.cpu.set(Register::XPSR_NZCVQG, 1 << 24);
+            self.cpu.set_all([
+                (Register::XPSR_NZCVQG, u32::from(number) | 1 << 24),
+                (Register::CONTROL, 0),
+                (Register::XPSR_NZCVQG, 1 << 24),
+            ]);
         }
-        self.cpu.set(Register::CONTROL, control & !(FLOATS_ACTIVE | PROCESS_STACK));
-        self.cpu.set(Register::XPSR_NZCVQG, u32::from(number) | 1 << 24);
-        self.cpu.set(Register::LR, exc_return);
-        self.cpu.set(Register::PC, handler | 1);
-        // Last: this path makes the engine look at the mode again.
-        self.cpu.set(Register::APSR_NZCV, 0);
+        self.cpu.set_all([
+            (Register::CONTROL, control & !(FLOATS_ACTIVE | PROCESS_STACK)),
+            (Register::XPSR_NZCVQG, u32::from(number) | 1 << 24),
+            (Register::LR, exc_return),
+            (Register::PC, handler | 1),
+            // Last: this path makes the engine look at the mode again.
+            (Register::APSR_NZCV, 0),
+        ]);
     }
 
     /// Returns from an exception.
@@ -498,54 +507,49 @@ impl Machine {
         let frame = self.cpu.get(if to_process_stack { Register::PSP } else { Register::SP }) & !3;
         let has_floats = exc_return & WITHOUT_FLOATS == 0;
         let (board, memory) = self.cpu.parts();
-        let words: Option<Vec<u32>> = (0..26).map(|i| memory.word(frame.wrapping_add(4 * i))).collect();
-        let words = words
-            .or_else(|| (0..8).map(|i| memory.word(frame.wrapping_add(4 * i))).collect::<Option<Vec<_>>>());
-        let Some(words) = words.filter(|w| w.len() >= if has_floats { 26 } else { 8 }) else {
+        let basic = memory.words::<8>(frame);
+        let floats =
+            if has_floats { memory.words::<17>(frame.wrapping_add(32)).map(Some) } else { Some(None) };
+        let (Some([r0, r1, r2, r3, r12, lr, pc, xpsr]), Some(floats)) = (basic, floats) else {
             return self.fault(1 << 11, 0, format!("no stack at {frame:#010x}"));
         };
-        board.nvic.leave();
         if has_floats {
             board.system.forget_lazy_state();
         }
-        board.event = true;
-        board.charge(EXCEPTION_RETURN);
+        board.leave_exception();
         let thread = board.nvic.depth() == 0;
         let sleeps = thread && board.system.sleeps_on_exit();
         let effort = board.effort;
         self.account(effort.instructions, effort.cycles);
-        let xpsr = words[7];
         let used = if has_floats { 26 } else { 8 };
         let padding = if xpsr & (1 << 9) != 0 { 4 } else { 0 };
         let sp = frame.wrapping_add(4 * used + padding);
-        if has_floats {
-            let mut floats = [0; 16];
-            floats.copy_from_slice(&words[8..24]);
-            self.cpu.set_floats(&floats);
-            self.cpu.set(Register::FPSCR, words[24]);
-        }
-        for (register, word) in
-            [Register::R0, Register::R1, Register::R2, Register::R3, Register::R12, Register::LR]
-                .into_iter()
-                .zip(&words)
-        {
-            self.cpu.set(register, *word);
+        if let Some([floats @ .., fpscr]) = &floats {
+            self.cpu.set_floats(floats, *fpscr);
         }
         let control = self.cpu.get(Register::CONTROL);
-        // An unprivileged thread could not change CONTROL any more: it becomes one last.
-        self.cpu.set(Register::CONTROL, control & !(FLOATS_ACTIVE | UNPRIVILEGED));
-        self.cpu.set(Register::XPSR_NZCVQG, xpsr & !(1 << 9));
-        let mut control = control & UNPRIVILEGED;
+        let mut next_control = control & UNPRIVILEGED;
         if has_floats {
-            control |= FLOATS_ACTIVE;
+            next_control |= FLOATS_ACTIVE;
         }
         if to_process_stack {
-            control |= PROCESS_STACK;
+            next_control |= PROCESS_STACK;
         }
-        self.cpu.set(Register::CONTROL, control);
-        self.cpu.set(Register::SP, sp);
-        self.cpu.set(Register::PC, words[6] | 1);
-        self.cpu.set(Register::APSR_NZCV, xpsr & 0xF000_0000);
+        self.cpu.set_all([
+            (Register::R0, r0),
+            (Register::R1, r1),
+            (Register::R2, r2),
+            (Register::R3, r3),
+            (Register::R12, r12),
+            (Register::LR, lr),
+            // An unprivileged thread could not change CONTROL any more: it becomes one last.
+            (Register::CONTROL, control & !(FLOATS_ACTIVE | UNPRIVILEGED)),
+            (Register::XPSR_NZCVQG, xpsr & !(1 << 9)),
+            (Register::CONTROL, next_control),
+            (Register::SP, sp),
+            (Register::PC, pc | 1),
+            (Register::APSR_NZCV, xpsr & 0xF000_0000),
+        ]);
         if sleeps {
             self.sleep = Sleep::ForInterrupt;
         }

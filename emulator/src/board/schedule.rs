@@ -53,8 +53,12 @@ pub(super) const SLOTS: [Slot; 17] = [
 
 impl Board {
     pub(super) fn set_due(&mut self, slot: Slot, time: u64) {
-        self.due[slot as usize] = time;
-        self.deadline = self.due.iter().copied().min().unwrap_or(u64::MAX);
+        let before = std::mem::replace(&mut self.due[slot as usize], time);
+        if time <= self.deadline {
+            self.deadline = time;
+        } else if before == self.deadline {
+            self.deadline = self.due.iter().copied().min().unwrap_or(u64::MAX);
+        }
     }
 
     /// The run ends at this time.
