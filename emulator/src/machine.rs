@@ -479,8 +479,8 @@ impl Machine {
             (false, _) => FROM_HANDLER,
         };
         let exc_return = if has_floats { from & !WITHOUT_FLOATS } else { from };
-        // The stack pointer in use is the interrupted code's until the two lines after this one: the first
-        // chooses the main stack for handlers, the second makes this one.
+        // The stack pointer in use is the interrupted code's until CONTROL chooses the main stack for handlers,
+        // and xPSR makes this one.
         self.cpu.set(Register::SP, frame);
         if thread && control & UNPRIVILEGED != 0 {
             // An unprivileged thread cannot change CONTROL, and a handler cannot choose the stack: it becomes a
@@ -491,8 +491,10 @@ impl Machine {
                 (Register::XPSR_NZCVQG, 1 << 24),
             ]);
         }
+        if control & (FLOATS_ACTIVE | PROCESS_STACK) != 0 {
+            self.cpu.set(Register::CONTROL, control & !(FLOATS_ACTIVE | PROCESS_STACK));
+        }
         self.cpu.set_all([
-            (Register::CONTROL, control & !(FLOATS_ACTIVE | PROCESS_STACK)),
             (Register::XPSR_NZCVQG, u32::from(number) | 1 << 24),
             (Register::LR, exc_return),
             (Register::PC, handler | 1),
@@ -535,6 +537,10 @@ impl Machine {
         if to_process_stack {
             next_control |= PROCESS_STACK;
         }
+        if control & UNPRIVILEGED != 0 {
+            // An unprivileged thread could not change CONTROL any more: it becomes one last.
+            self.cpu.set(Register::CONTROL, control & !UNPRIVILEGED);
+        }
         self.cpu.set_all([
             (Register::R0, r0),
             (Register::R1, r1),
@@ -542,10 +548,12 @@ impl Machine {
             (Register::R3, r3),
             (Register::R12, r12),
             (Register::LR, lr),
-            // An unprivileged thread could not change CONTROL any more: it becomes one last.
-            (Register::CONTROL, control & !(FLOATS_ACTIVE | UNPRIVILEGED)),
             (Register::XPSR_NZCVQG, xpsr & !(1 << 9)),
-            (Register::CONTROL, next_control),
+        ]);
+        if next_control != control {
+            self.cpu.set(Register::CONTROL, next_control);
+        }
+        self.cpu.set_all([
             (Register::SP, sp),
             (Register::PC, pc | 1),
             (Register::APSR_NZCV, xpsr & 0xF000_0000),

@@ -41,10 +41,10 @@ impl Board {
             || self.stop.is_some()
             || self.locks.written.is_some()
             || self.profile.is_some();
-        let fpu = if self.system.is_fpu_plain() { Traits::default() } else { Traits::USES_FPU };
+        let fpu = if self.system.is_fpu_plain() { Traits::NONE } else { Traits::USES_FPU };
         self.plain = Plain {
             until: if waits { 0 } else { self.deadline },
-            not: Traits::SPECIAL.and(fpu),
+            not: Traits::BEGINS_FUNCTION.and(fpu),
             // No block begins at an odd address.
             not_at: self.meters.back().unwrap_or(1),
         };
@@ -212,7 +212,8 @@ impl Bus for Board {
         }
         let now = self.now + cycles * self.scale / 2;
         let is_plain = now < self.plain.until
-            && !cost.traits.and(next.traits).has(self.plain.not)
+            && !cost.traits.has(Traits::ENDS_SPECIAL)
+            && !next.traits.has(self.plain.not)
             && address != self.plain.not_at;
         if !is_plain {
             return false;

@@ -97,15 +97,15 @@ pub struct ProcessorTime {
 struct Plain {
     /// Nothing happens before this time; 0 when something waits already.
     until: u64,
-    /// Blocks with any of these need more.
+    /// Blocks that have any of these need more.
     not: Traits,
     /// So does the block at this address: a function that is counted returns there.
     not_at: u32,
 }
 
 impl Plain {
-    /// No block is.
-    const NONE: Self = Self { until: 0, not: Traits::SPECIAL, not_at: 0 };
+    /// It always needs more.
+    const NEVER: Self = Self { until: 0, not: Traits::NONE, not_at: 1 };
 }
 
 /// The board.
@@ -201,7 +201,7 @@ impl Board {
             costs: CostTable::new(map::FLASH, map::FLASH_LEN),
             ram_costs: CostTable::new(map::SRAM, map::SRAM_LEN),
             running: None,
-            plain: Plain::NONE,
+            plain: Plain::NEVER,
             block_address: 0,
             profile: None,
             effort: ProcessorTime::default(),

@@ -92,11 +92,17 @@ impl Board {
     }
 
     fn after_dma(&mut self, controller: usize) {
-        for (irq, level) in self.dma.interrupts(controller) {
-            self.nvic.set_line(irq, level);
+        if self.dma.has_changed(controller) {
+            self.dma_lines(controller);
         }
         if let Some(misuse) = self.dma.misuse.take() {
             self.stop = Some(Stop::Dma(misuse));
+        }
+    }
+
+    fn dma_lines(&mut self, controller: usize) {
+        for (irq, level) in self.dma.interrupts(controller) {
+            self.nvic.set_line(irq, level);
         }
     }
 

@@ -34,9 +34,10 @@ impl Traits {
     pub const USES_FPU: Self = Self(1 << 3);
     /// It begins a function that is told apart.
     pub const BEGINS_FUNCTION: Self = Self(1 << 4);
-    /// Those that need more than counting, whatever state the machine is in.
-    pub const SPECIAL: Self =
-        Self(Self::SENDS_EVENT.0 | Self::WRITES_MASK.0 | Self::SETS_SPECIAL.0 | Self::BEGINS_FUNCTION.0);
+    /// Nothing.
+    pub const NONE: Self = Self(0);
+    /// Something is to be done when it has run, whatever the machine is doing.
+    pub const ENDS_SPECIAL: Self = Self(Self::SENDS_EVENT.0 | Self::WRITES_MASK.0 | Self::SETS_SPECIAL.0);
 
     /// All of both.
     #[inline]
