@@ -1,6 +1,8 @@
 //! The machine: core and board together, with exceptions, sleep, faults and resets.
 
-use anyhow::Result;
+use std::ops::Range;
+
+use anyhow::{Result, ensure};
 
 use crate::board::{Board, Stop};
 use crate::chip::rcc::ResetCause;
@@ -61,6 +63,27 @@ struct Running {
     cycles: u64,
     nested_instructions: u64,
     nested_cycles: u64,
+}
+
+/// The registers that a called function may find something in; it gives the others back as they were.
+const CALL_REGISTERS: [Register; 8] = [
+    Register::R0,
+    Register::R1,
+    Register::R2,
+    Register::R3,
+    Register::R12,
+    Register::SP,
+    Register::LR,
+    Register::PC,
+];
+
+/// A call of a function: registers and memories at its first instruction.
+pub struct Call {
+    registers: [u32; CALL_REGISTERS.len()],
+    /// S0 to S15, and FPSCR.
+    floats: ([u32; 16], u32),
+    sram: Vec<u8>,
+    ccm: Vec<u8>,
 }
 
 /// The machine.
@@ -584,6 +607,46 @@ impl Machine {
         }
     }
 
+    /// What a call that is about to begin depends on, at a function's first instruction.
+    pub fn call(&mut self) -> Call {
+        let registers = self.cpu.get_all(CALL_REGISTERS);
+        let floats = self.cpu.floats();
+        let (_, memory) = self.cpu.parts();
+        Call { registers, floats, sram: memory.sram.to_vec(), ccm: memory.ccm.to_vec() }
+    }
+
+    /// Repeats a call with the engine alone: nothing is counted, no time passes on the board, and every repetition finds
+    /// the same registers and memories. The machine must be at the begin of another call of the same function, and is
+    /// good for nothing else afterwards.
+    ///
+    /// # Errors
+    /// If the call does not return: it waits for something on the board.
+    pub fn repeat_uncounted(&mut self, call: &Call, repetitions: u32) -> Result<()> {
+        let [.., back, entry] = call.registers;
+        let (_, memory) = self.cpu.parts();
+        let mut changed = [changes(memory.sram, &call.sram), changes(memory.ccm, &call.ccm)];
+        for repetition in 0..repetitions {
+            let (_, memory) = self.cpu.parts();
+            for ((to, from), ranges) in
+                [(memory.sram, &call.sram), (memory.ccm, &call.ccm)].into_iter().zip(&changed)
+            {
+                ranges.iter().for_each(|range| to[range.clone()].copy_from_slice(&from[range.clone()]));
+            }
+            self.cpu.set_floats(&call.floats.0, call.floats.1);
+            for (register, value) in CALL_REGISTERS.into_iter().zip(call.registers) {
+                self.cpu.set(register, if register == Register::PC { value | 1 } else { value });
+            }
+            let returned = self.cpu.run_uncounted(back);
+            ensure!(returned, "the function at {entry:#010x} does not return to {back:#010x}");
+            if repetition == 0 {
+                // From now on only what the call itself changes.
+                let (_, memory) = self.cpu.parts();
+                changed = [changes(memory.sram, &call.sram), changes(memory.ccm, &call.ccm)];
+            }
+        }
+        Ok(())
+    }
+
     /// Why a run stopped, for people.
     #[must_use]
     pub fn explain(&self, stop: &Stop, image: &Image) -> String {
@@ -613,6 +676,16 @@ impl Machine {
             other => format!("{other:?}, {at}"),
         }
     }
+}
+
+/// Pieces of a memory that are not what they were.
+fn changes(memory: &[u8], before: &[u8]) -> Vec<Range<usize>> {
+    const PIECE: usize = 64;
+    (0..memory.len().min(before.len()))
+        .step_by(PIECE)
+        .map(|at| at..at + PIECE)
+        .filter(|range| memory.get(range.clone()) != before.get(range.clone()))
+        .collect()
 }
 
 /// Memory after power-on holds noise, always the same here.

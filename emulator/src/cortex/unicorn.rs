@@ -13,7 +13,7 @@ use anyhow::{Result, bail};
 use unicorn_engine_sys::{
     Arch, ArmCpuModel, ControlType, HookType, MemType, Mode, Prot, RegisterARM, TlbEntry, TlbType,
     uc_cb_mmio_read_t, uc_cb_mmio_write_t, uc_close, uc_ctl, uc_emu_start, uc_emu_stop, uc_engine, uc_error,
-    uc_hook, uc_hook_add, uc_mem_map_ptr, uc_mem_protect, uc_mmio_map, uc_open, uc_reg_read,
+    uc_hook, uc_hook_add, uc_hook_del, uc_mem_map_ptr, uc_mem_protect, uc_mmio_map, uc_open, uc_reg_read,
     uc_reg_read_batch, uc_reg_write, uc_reg_write_batch,
 };
 
@@ -229,6 +229,8 @@ pub struct Cpu<B: Bus> {
     engine: *mut uc_engine,
     /// Made by `Box::into_raw`, freed in `drop`. A raw pointer, because callbacks use it too.
     shared: *mut Shared<B>,
+    /// The callback before every block of code.
+    block_hook: Option<uc_hook>,
 }
 
 /// Registers by name.
@@ -258,7 +260,7 @@ impl<B: Bus> Cpu<B> {
             interrupt: None,
             bad_access: None,
         }));
-        let mut cpu = Self { engine: ptr::null_mut(), shared };
+        let mut cpu = Self { engine: ptr::null_mut(), shared, block_hook: None };
         cpu.open()?;
         Ok(cpu)
     }
@@ -307,7 +309,7 @@ impl<B: Bus> Cpu<B> {
                 };
                 check(uc_mmio_map(self.engine, u64::from(base), len, read, user, write, user))?;
             }
-            self.hook(HookType::BLOCK, block::<B> as *mut c_void, (1, 0))?;
+            self.block_hook = Some(self.hook(HookType::BLOCK, block::<B> as *mut c_void, (1, 0))?);
             self.hook(HookType::INTR, interrupt::<B> as *mut c_void, (1, 0))?;
             let bad = HookType::MEM_READ_UNMAPPED
                 | HookType::MEM_WRITE_UNMAPPED
@@ -323,11 +325,12 @@ impl<B: Bus> Cpu<B> {
     }
 
     /// Installs a callback for a range of addresses, all of them when its end is before its begin.
-    fn hook(&mut self, kind: HookType, callback: *mut c_void, (begin, end): (u64, u64)) -> Result<()> {
+    fn hook(&mut self, kind: HookType, callback: *mut c_void, (begin, end): (u64, u64)) -> Result<uc_hook> {
         let mut handle: uc_hook = 0;
         let (kind, user) = (i32::try_from(kind.0)?, self.shared.cast::<c_void>());
         // SAFETY: the callback has the signature of its kind, and `shared` outlives the engine.
-        check(unsafe { uc_hook_add(self.engine, &raw mut handle, kind, callback, user, begin, end) })
+        check(unsafe { uc_hook_add(self.engine, &raw mut handle, kind, callback, user, begin, end) })?;
+        Ok(handle)
     }
 
     /// The bus and the memories.
@@ -477,6 +480,24 @@ impl<B: Bus> Cpu<B> {
     #[must_use]
     pub fn masks(&self) -> Masks {
         Registers::of(self.engine).masks()
+    }
+
+    /// Runs from the present program counter to `until` with the engine alone: nothing is counted and no time
+    /// passes, so nothing interrupts. This is the floor of what [`Self::run`] can reach. False when the core stopped
+    /// elsewhere.
+    ///
+    /// After the first call the processor is good for nothing else.
+    pub fn run_uncounted(&mut self, until: u32) -> bool {
+        // SAFETY: as in `run`; the handle is the block hook's, and is given up once.
+        unsafe {
+            if let Some(handle) = self.block_hook.take() {
+                uc_hook_del(self.engine, handle);
+                self.forget_code();
+            }
+            let pc = self.get(Register::PC);
+            let error = uc_emu_start(self.engine, u64::from(pc | 1), u64::from(until & !1), 0, 0);
+            error == uc_error::OK && self.get(Register::PC) == until & !1
+        }
     }
 
     /// Throws translated code away: the flash has changed.
