@@ -178,3 +178,26 @@ impl Board {
         self.apply_nrf();
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::board::card::Card;
+    use crate::board::eeprom::Eeprom;
+    use crate::board::nrf::Nrf;
+    use crate::outside::Nothing;
+
+    #[test]
+    fn the_deadline_is_always_the_first_of_all() {
+        let mut board = Board::new(Card::new(None), Eeprom::default(), Nrf::new(false), Box::new(Nothing));
+        let mut state = 1_u64;
+        for _ in 0..2000 {
+            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            let slot = SLOTS[(state >> 33) as usize % SLOTS.len()];
+            // Few values, so that several are due at once.
+            let time = [u64::MAX, 3, 5, 8, 13, 21][(state >> 45) as usize % 6];
+            board.set_due(slot, time);
+            assert_eq!(Some(board.deadline()), board.due.iter().copied().min());
+        }
+    }
+}

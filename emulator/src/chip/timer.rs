@@ -272,6 +272,38 @@ mod tests {
     }
 
     #[test]
+    fn flags_are_those_of_every_count_that_passes() {
+        // Two ticks a count. Whatever is passed in one look: compare values hit are flagged, others are not.
+        let looks = [1, 2, 30, 31, 99, 100, 101, 130, 131, 250, 999];
+        for compare in [0, 1, 30, 31, 98, 99, 100] {
+            for first in looks {
+                for second in looks {
+                    let mut timer = Timer::new(false);
+                    timer.write(0x2C, 99, 0).unwrap();
+                    timer.write(0x34, compare, 0).unwrap();
+                    timer.write(0x00, 1, 0).unwrap();
+                    timer.sync(2 * first);
+                    timer.write(0x10, 0, 2 * first).unwrap();
+                    let status = timer.read(0x10, 2 * (first + second)).unwrap();
+                    let hit = |at: u32| (first + 1..=first + second).any(|n| n % 100 == u64::from(at));
+                    assert_eq!(status & 1 != 0, hit(0), "{compare} {first} {second}");
+                    assert_eq!(status & 2 != 0, hit(compare), "{compare} {first} {second}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn scaling_does_not_overflow() {
+        assert_eq!(scaled(7, 84, 168, false), 3);
+        assert_eq!(scaled(7, 84, 168, true), 4);
+        assert_eq!(scaled(8, 84, 168, true), 4);
+        let far = 1 << 60;
+        assert_eq!(scaled(far, 84_000_000, 168_000_000, false), far / 2);
+        assert_eq!(scaled(far + 1, 84_000_000, 168_000_000, true), far / 2 + 1);
+    }
+
+    #[test]
     fn duty_needs_mode_channel_and_counter() {
         let mut timer = Timer::new(true);
         timer.write(0x2C, 255, 0).unwrap();
