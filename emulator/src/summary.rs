@@ -37,6 +37,17 @@ pub struct Effort {
     pub max_at_s: Option<f64>,
 }
 
+/// What the LED ring has shown.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct RingSummary {
+    /// Times all its LEDs were set.
+    pub pictures: u64,
+    /// Pulses that are neither a 0 nor a 1.
+    pub bad_pulses: u64,
+    /// The colours at the end, as `#rrggbb`.
+    pub colours: Vec<String>,
+}
+
 /// A log file on the card.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct LogFile {
@@ -65,6 +76,8 @@ pub struct Summary {
     pub identity: Option<Identity>,
     /// Decks that are mounted.
     pub decks: Vec<String>,
+    /// What the LED ring has shown, if there is one.
+    pub led_ring: Option<RingSummary>,
     /// How it ended.
     pub end: String,
     /// The mission was flown to its end.
@@ -143,6 +156,16 @@ impl Summary {
         Self {
             identity: mission.and_then(|m| m.identity.clone()),
             decks: board.nrf.deck_names(),
+            led_ring: board.nrf.has_led_ring().then(|| RingSummary {
+                pictures: board.ring.pictures,
+                bad_pulses: board.ring.bad_pulses,
+                colours: board
+                    .ring
+                    .colours()
+                    .iter()
+                    .map(|[r, g, b]| format!("#{r:02x}{g:02x}{b:02x}"))
+                    .collect(),
+            }),
             end: match end {
                 End::Over => "over".to_owned(),
                 End::PowerOff => "power off".to_owned(),
