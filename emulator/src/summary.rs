@@ -150,6 +150,13 @@ impl Summary {
             _ => mission.and_then(|m| m.failure.clone()),
         };
         let image = session.image();
+        let failure =
+            failure.map(|why| match mission.is_some_and(|m| m.failure.is_some() && !m.has_answered) {
+                true => {
+                    format!("{why}; its processor is at {}: look there", image.place(session.machine.pc()))
+                }
+                false => why,
+            });
         let seconds = |ticks: u64| ticks as f64 / 168e6;
         let busy = board.effort.cycles as f64;
         let flown = mission.is_some_and(|m| m.history.iter().any(|(_, p)| *p == Phase::Disarm));

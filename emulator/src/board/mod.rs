@@ -15,6 +15,7 @@ mod wiring;
 use std::collections::BTreeMap;
 
 use steady_common::crtp::Packet;
+use steady_radio::firmware::is_steady;
 
 use crate::chip::dma::{Dma, Misuse};
 use crate::chip::flash::FlashInterface;
@@ -30,7 +31,6 @@ use crate::cortex::map;
 use crate::cortex::nvic::Nvic;
 use crate::cortex::system::System;
 use crate::cortex::unicorn::Memory;
-use crate::image::is_ours;
 use crate::outside::Outside;
 use card::Card;
 use eeprom::Eeprom;
@@ -288,7 +288,7 @@ impl Board {
     /// The image in flash starts. Our own must not do what a chip only puts up with: store into locked flash,
     /// start a DMA stream with old flags, change one that is on.
     pub(crate) fn choose_strictness(&mut self, flash: &[u8]) {
-        self.is_strict = self.strict.unwrap_or_else(|| is_ours(flash));
+        self.is_strict = self.strict.unwrap_or_else(|| is_steady(flash));
         self.dma.is_lenient = !self.is_strict;
     }
 
