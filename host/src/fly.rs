@@ -8,13 +8,14 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-use anyhow::{Context, Result, bail, ensure};
+use anyhow::{Context, Result, bail};
 use serde::{Deserialize as _, Serialize};
 use steady_common::exploration::Exploration;
 use steady_common::{Controller, GainTable};
 use steady_radio::firmware;
 use steady_sim::FlightMetrics;
 
+use crate::error::usage;
 use crate::log::check::{LogCheck, check};
 use crate::log::replay::{Replay, replay};
 use crate::log::{self, Log, each_step};
@@ -181,11 +182,12 @@ impl VirtualFlight {
     pub fn fly(&self, program: &Program, folder: &Path) -> Result<FlightResult> {
         let mut settings = self.settings();
         if !program.is_steady()? {
-            ensure!(
-                self.table.is_none() && !self.exploration.enabled,
-                "{} is not the Steady firmware, which alone has gain tables and exploration noise",
-                program.elf.display()
-            );
+            if self.table.is_some() || self.exploration.enabled {
+                return Err(usage(format!(
+                    "{} is not the Steady firmware, which alone has gain tables and exploration noise",
+                    program.elf.display()
+                )));
+            }
             // Its other estimators do not take what motion capture sees.
             if !settings.iter().any(|s| s.starts_with("stabilizer.estimator=")) {
                 settings.push("stabilizer.estimator=2".to_owned());

@@ -20,6 +20,7 @@ use crate::closed_loop::engine::{flight_name, fly_all, whole};
 use crate::closed_loop::journal::{Origin, file_crc32};
 use crate::closed_loop::learner::SkillLearner;
 use crate::closed_loop::{ClosedLoop, ControllerKind, DroneKind, Journal, Outcome, Settings};
+use crate::error::usage;
 use crate::fly::is_steady;
 use crate::train::config::Config as TrainConfig;
 use crate::train::run as training;
@@ -123,9 +124,11 @@ impl Bench {
         }
         match (&official, settings.controllers.iter().any(|c| c.is_official())) {
             (Some(_), false) => settings.controllers.extend(OFFICIAL),
-            (None, true) => bail!(
-                "the official controllers fly by another firmware's image: give it with --drone virtual --elf FILE"
-            ),
+            (None, true) => {
+                let text =
+                    "the official controllers need another firmware's image: give --drone virtual --elf FILE";
+                return Err(usage(text));
+            }
             _ => {}
         }
         let mut worlds = BTreeMap::new();
