@@ -400,7 +400,7 @@ mod tests {
         // A stack, and one address for all exceptions: bx lr. The reset goes to the code behind it: svc 0, again.
         let code = map::FIRMWARE + 4 * 16;
         let mut words = [code | 1; 17];
-        (words[0], words[1]) = (map::SRAM + 0x1000, code + 2 | 1);
+        (words[0], words[1]) = (map::SRAM + 0x1000, (code + 2) | 1);
         words[16] = 0xDF00_4770;
         let mut bytes: Vec<u8> = words.iter().flat_map(|word| word.to_le_bytes()).collect();
         bytes.extend(0xE7FD_u16.to_le_bytes());
