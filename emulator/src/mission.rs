@@ -371,11 +371,11 @@ impl Mission {
                     _ => false,
                 };
                 match (self.phase, platform::Reply::decode(packet)) {
-                    (Phase::Wait, Ok(platform::Reply::ProtocolVersion(version))) => {
-                        if version < SUPERVISOR_VERSION {
-                            self.is_old = true;
-                            self.go(Phase::Identify, now_us);
-                        }
+                    (Phase::Wait, Ok(platform::Reply::ProtocolVersion(version)))
+                        if version < SUPERVISOR_VERSION =>
+                    {
+                        self.is_old = true;
+                        self.go(Phase::Identify, now_us);
                     }
                     (Phase::Arm, _) if self.is_old && armed => self.go(Phase::Ask(Leg::TakeOff), now_us),
                     (Phase::Disarm, _) if self.is_old && armed => self.go(Phase::Close, now_us),
