@@ -377,7 +377,7 @@ fn no_image_makes_it_panic_or_stand_still() {
                     2 => 1 << (random(&mut state) % 32) | 1,
                     _ => random(&mut state),
                 };
-                (base + (random(&mut state) % 0xD0 & !3), value)
+                (base + ((random(&mut state) % 0xD0) & !3), value)
             })
             .collect();
         let code: Vec<u16> = (0..64).map(|_| random(&mut state) as u16).collect();
