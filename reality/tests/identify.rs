@@ -95,7 +95,7 @@ fn identified<'a>(flights: impl Iterator<Item = &'a (String, Flight)>) -> Identi
 }
 
 #[test]
-fn a_real_flight_is_predicted_by_the_world_of_the_same_drones_others() {
+fn a_flight_left_out_is_predicted_by_the_world_of_the_others() {
     let Some(flights) = real_flights() else { return };
     let mut tallies = [Tally::default(), Tally::default()];
     for (left_out, (drone, flight)) in flights.iter().enumerate() {

@@ -16,6 +16,9 @@ use crate::error::usage;
 use crate::out::Table;
 use crate::{files, pictures, recorded};
 
+/// Standard deviations from typical values that the table points out.
+const UNTYPICAL: f64 = 2.0;
+
 /// Find the world in which recorded flights happened.
 ///
 /// Thrust of each motor, lags, delay, inertia, trims, drag and moments, by how well a world predicts the flights from
@@ -189,7 +192,13 @@ fn parameter_table(parameters: &[Estimate]) -> Table {
             p.name.to_owned(),
             format!("{:.3e}", p.value),
             format!("{:.2e} to {:.2e}", p.low, p.high),
-            if p.is_told { "flights" } else { "mostly typical values" }.to_owned(),
+            match p {
+                _ if p.is_told => "flights",
+                // The prior held it back: what the flights would rather have may not be this parameter's doing.
+                _ if p.from_typical > UNTYPICAL => "flights against typical values",
+                _ => "mostly typical values",
+            }
+            .to_owned(),
         ]);
     }
     table

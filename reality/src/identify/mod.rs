@@ -55,6 +55,8 @@ pub struct Estimate {
     pub high: f64,
     /// The flights say it, not the prior.
     pub is_told: bool,
+    /// How far from a typical Crazyflie's, in standard deviations between them.
+    pub from_typical: f64,
 }
 
 /// The world that flights say.
@@ -294,7 +296,14 @@ fn estimate(i: usize, world: &World, covariance: &Matrix) -> Estimate {
     };
     let common = if i < MOTORS { COMMON_THRUST_SPREAD } else { 0.0 };
     let prior = parameter.deviation().hypot(common);
-    Estimate { name: parameter.name, value, low, high, is_told: covariance[(i, i)].sqrt() < TOLD * prior }
+    Estimate {
+        name: parameter.name,
+        value,
+        low,
+        high,
+        is_told: covariance[(i, i)].sqrt() < TOLD * prior,
+        from_typical: parameter.coordinate(value).abs() / prior,
+    }
 }
 
 fn confounded(covariance: &Matrix) -> Vec<(&'static str, &'static str)> {
