@@ -4,7 +4,7 @@ use std::net::UdpSocket;
 use std::time::Duration;
 
 use crate::error::{Error, Result};
-use crate::uri::Uri;
+use crate::uri::{Uri, UsbUri};
 
 /// Ports on which virtual drones listen.
 const PORTS: std::ops::RangeInclusive<u16> = 19850..=19859;
@@ -33,6 +33,18 @@ pub fn udp(host: &str) -> Result<Vec<Uri>> {
         }
     }
     Ok(found)
+}
+
+/// Drones on a cable.
+///
+/// # Errors
+/// If there is one that may not be used, or this program was built without support for USB.
+pub fn usb() -> Result<Vec<Uri>> {
+    #[cfg(feature = "dongle")]
+    let found = crate::link::scan_usb().map(|count| (0..count).map(|n| Uri::Usb(UsbUri::Number(n))).collect());
+    #[cfg(not(feature = "dongle"))]
+    let found = Err(Error::Dongle("this program was built without USB".to_owned()));
+    found
 }
 
 /// Drones that acknowledge at an address, through a dongle.

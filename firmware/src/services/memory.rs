@@ -11,6 +11,7 @@ use steady_common::{gain_table, planner};
 use super::{Context, Outcome, Services, StoreJob, StoreRequest};
 use crate::drivers::nrf51::MAX_DECKS;
 use crate::ring::LedMemory;
+use crate::route::Route;
 
 /// Id of the trajectory memory.
 const TRAJECTORY: u8 = 0;
@@ -52,8 +53,8 @@ pub(super) struct Memories {
     decks: heapless::Vec<Deck, MAX_DECKS>,
     /// What the EEPROM holds.
     pub(super) config: ConfigBlock,
-    /// A block on its way to the EEPROM.
-    job: Option<[u8; config_block::SIZE]>,
+    /// A block on its way to the EEPROM, and whom the answer is for.
+    job: Option<(Route, [u8; config_block::SIZE])>,
     pub(super) leds: LedMemory,
 }
 
@@ -75,8 +76,8 @@ impl Memories {
     }
 
     pub(super) fn next_job(&mut self) -> Option<StoreJob> {
-        let request = StoreRequest::Configure(self.job.take()?);
-        Some(StoreJob { id: 0, request })
+        let (route, block) = self.job.take()?;
+        Some(StoreJob { id: 0, route, request: StoreRequest::Configure(block) })
     }
 
     /// The decks whose memories are whole: clients read them when they connect, and stumble over others.
@@ -191,7 +192,7 @@ impl Services {
         }
         match ConfigBlock::decode(block) {
             Ok(_) => {
-                self.memories.job = Some(*block);
+                self.memories.job = Some((context.route, *block));
                 Ok(())
             }
             Err(why) => refused(self, format_args!("{why}"), errno::EINVAL),
