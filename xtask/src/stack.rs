@@ -59,7 +59,7 @@ struct Pointers {
     targets: &'static [&'static str],
 }
 
-const POINTERS: [Pointers; 6] = [
+const POINTERS: [Pointers; 7] = [
     // Formatting: the values' own functions, and the formatter's.
     Pointers {
         callers: &["core::fmt", "defmt", "shared::say"],
@@ -85,6 +85,11 @@ const POINTERS: [Pointers; 6] = [
     Pointers {
         callers: &["steady_firmware::services", "steady_firmware::image::radio"],
         targets: &["image::radio::Tables as", "<steady_firmware::image::radio::Radio>::with"],
+    },
+    // The cable: the device asks its classes, of which there is one, and writes descriptors and strings.
+    Pointers {
+        callers: &["usb_device::", "steady_firmware::usb", "steady_firmware::image::radio"],
+        targets: &[" as usb_device::class::UsbClass<", "usb_device::device::UsbDevice<", "usb_device::descriptor::"],
     },
     // The kinds of pieces.
     Pointers {

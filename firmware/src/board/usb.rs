@@ -14,7 +14,7 @@ use usb_device::bus::UsbBusAllocator;
 use super::memory::Serial;
 
 /// The drone's end of the cable.
-pub(crate) type Cable = Usb<'static, UsbBusType>;
+pub(crate) type Cable = &'static mut Usb<'static, UsbBusType>;
 
 /// Rounds to wait for the controller; a reset takes a few of its 48 MHz clocks.
 const PATIENCE: u32 = 10_000;
@@ -22,6 +22,7 @@ const PATIENCE: u32 = 10_000;
 static RECEIVED: ConstStaticCell<[u32; 32]> = ConstStaticCell::new([0; 32]);
 static BUS: StaticCell<UsbBusAllocator<UsbBusType>> = StaticCell::new();
 static SERIAL: StaticCell<Serial> = StaticCell::new();
+static CABLE: StaticCell<Usb<'static, UsbBusType>> = StaticCell::new();
 
 /// The controller and its pins.
 pub(crate) struct Port {
@@ -29,7 +30,9 @@ pub(crate) struct Port {
     pub(crate) pins: (PA11, PA12),
 }
 
-/// Connects to the bus; nothing when the controller does not work. Call it once.
+/// Connects to the bus; nothing when the controller does not work. Call it once. A function of its own, so that
+/// what it needs of the stack is free again when the caller goes on.
+#[inline(never)]
 pub(crate) fn init(port: Port, rcc: &mut Rcc) -> Option<Cable> {
     OTG_FS_GLOBAL::enable(rcc);
     OTG_FS_GLOBAL::reset(rcc);
@@ -38,7 +41,7 @@ pub(crate) fn init(port: Port, rcc: &mut Rcc) -> Option<Cable> {
     }
     let usb = USB::new(port.blocks, port.pins, &rcc.clocks);
     let bus = BUS.init(UsbBus::new(usb, RECEIVED.take()));
-    Usb::new(bus, SERIAL.init(super::memory::serial()))
+    Some(CABLE.init(Usb::new(bus, SERIAL.init(super::memory::serial()))?))
 }
 
 /// True when the controller carries out a reset, which needs its 48 MHz.

@@ -84,9 +84,7 @@ pub(crate) async fn run(parts: Parts) {
             }
         }
         if let Some(cable) = &mut usb {
-            radio.services.set_usb(cable.is_on());
-            cable.poll(now_ms, |packet| radio.packet(now_ms, Route::Usb, packet, false));
-            radio.services.set_usb(cable.is_on());
+            radio.listen(now_ms, cable);
         }
         radio.look_after(now_ms, &mut link, parser.damaged(), usb.as_mut());
         while let Some(frame) = link.next_frame(now_ms) {
@@ -136,6 +134,17 @@ impl Radio {
             send: &mut |command| self.commands.enqueue(command).is_ok(),
         };
         work(self.services, &mut context)
+    }
+
+    /// Looks what the cable has.
+    #[inline(never)]
+    fn listen(&mut self, now_ms: u32, cable: &mut usb::Cable) {
+        // Packets come only while a client wants them here.
+        cable.poll(now_ms, |packet| {
+            self.services.set_usb(true);
+            self.packet(now_ms, Route::Usb, packet, false)
+        });
+        self.services.set_usb(cable.is_on());
     }
 
     /// A packet came by radio.
