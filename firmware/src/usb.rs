@@ -102,10 +102,8 @@ impl<'a, B: UsbBus> Usb<'a, B> {
             from_host: bus.alloc(Some(EndpointAddress::from(OUT)), EndpointType::Bulk, size, 0).ok()?,
             is_wanted: false,
         };
-        let strings = StringDescriptors::default()
-            .manufacturer(MANUFACTURER)
-            .product(PRODUCT)
-            .serial_number(serial);
+        let strings =
+            StringDescriptors::default().manufacturer(MANUFACTURER).product(PRODUCT).serial_number(serial);
         let device = UsbDeviceBuilder::new(bus, UsbVidPid(IDS.0, IDS.1))
             .strings(&[strings])
             .ok()?

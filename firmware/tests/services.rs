@@ -601,7 +601,9 @@ fn log_blocks_end_with_the_client_on_usb_and_begin_without_the_radios() {
     let block = |drone: &mut Drone| {
         let variable = log::Variable { kind: log::type_code(Type::F32), id: log_id("pm", "vbat").unwrap() };
         let list = log::Variables::new(&[variable]).unwrap();
-        for request in [log::Request::Create(1, list), log::Request::Start { block: 1, period_ms: 10, old: false }] {
+        for request in
+            [log::Request::Create(1, list), log::Request::Start { block: 1, period_ms: 10, old: false }]
+        {
             let answer = drone.handle(&request.encode()).unwrap();
             assert_eq!(answer.bytes()[3], 0, "{request:?}");
         }

@@ -102,8 +102,8 @@ pub trait Link {
         Ok(())
     }
 
-    /// False when the bootloader is out of its reach.
-    fn has_bootloader(&self) -> bool {
+    /// False when the radio processor, and with it the bootloader, is out of its reach.
+    fn has_radio_processor(&self) -> bool {
         true
     }
 

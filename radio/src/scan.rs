@@ -4,7 +4,7 @@ use std::net::UdpSocket;
 use std::time::Duration;
 
 use crate::error::{Error, Result};
-use crate::uri::{Uri, UsbUri};
+use crate::uri::Uri;
 
 /// Ports on which virtual drones listen.
 const PORTS: std::ops::RangeInclusive<u16> = 19850..=19859;
@@ -41,7 +41,8 @@ pub fn udp(host: &str) -> Result<Vec<Uri>> {
 /// If there is one that may not be used, or this program was built without support for USB.
 pub fn usb() -> Result<Vec<Uri>> {
     #[cfg(feature = "dongle")]
-    let found = crate::link::scan_usb().map(|count| (0..count).map(|n| Uri::Usb(UsbUri::Number(n))).collect());
+    let found = crate::link::scan_usb()
+        .map(|count| (0..count).map(|n| Uri::Usb(crate::uri::UsbUri::Number(n))).collect());
     #[cfg(not(feature = "dongle"))]
     let found = Err(Error::Dongle("this program was built without USB".to_owned()));
     found

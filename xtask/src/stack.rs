@@ -89,7 +89,11 @@ const POINTERS: [Pointers; 7] = [
     // The cable: the device asks its classes, of which there is one, and writes descriptors and strings.
     Pointers {
         callers: &["usb_device::", "steady_firmware::usb", "steady_firmware::image::radio"],
-        targets: &[" as usb_device::class::UsbClass<", "usb_device::device::UsbDevice<", "usb_device::descriptor::"],
+        targets: &[
+            " as usb_device::class::UsbClass<",
+            "usb_device::device::UsbDevice<",
+            "usb_device::descriptor::",
+        ],
     },
     // The kinds of pieces.
     Pointers {

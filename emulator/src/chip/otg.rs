@@ -94,6 +94,8 @@ pub struct Otg {
     outputs: [Endpoint; ENDPOINTS],
     /// A computer at the other end.
     is_plugged: bool,
+    /// Address in force: a new one counts once the request that sets it is confirmed.
+    address: u8,
     /// Its 48 MHz run; a reset is never done without.
     pub has_clock: bool,
     /// Nothing works.
@@ -223,6 +225,7 @@ impl Otg {
         self.is_plugged = true;
         if self.is_connected() {
             self.events |= USBRST | ENUMDNE;
+            self.address = 0;
         }
         self.is_connected()
     }
@@ -240,7 +243,7 @@ impl Otg {
     }
 
     fn is_addressed(&self, address: u8) -> bool {
-        self.is_connected() && self.plain(DCFG) >> 4 & 0x7F == u32::from(address)
+        self.is_connected() && self.address == address
     }
 
     fn push(&mut self, endpoint: u8, kind: u32, bytes: &[u8]) {
@@ -299,7 +302,11 @@ impl Otg {
         }
         endpoint.control = endpoint.control & !EPENA | NAKSTS;
         (endpoint.size, endpoint.interrupt) = (0, endpoint.interrupt | XFRC);
-        Handshake::Done(endpoint.fifo.drain(..).collect())
+        let bytes = endpoint.fifo.drain(..).collect();
+        if number == 0 {
+            self.address = (self.plain(DCFG) >> 4 & 0x7F) as u8;
+        }
+        Handshake::Done(bytes)
     }
 }
 
@@ -321,6 +328,10 @@ mod tests {
         let mut otg = connected();
         assert_eq!(otg.setup(1, [0; 8]), Handshake::Nothing);
         otg.write(DCFG, 5 << 4);
+        assert_eq!(otg.setup(5, [0; 8]), Handshake::Nothing, "not before it is confirmed");
+        assert_eq!(otg.setup(0, [0; 8]), Handshake::Done(()));
+        otg.write(IN, EPENA | CNAK);
+        assert_eq!(otg.input(0, 0), Handshake::Done(vec![]));
         assert_eq!(otg.setup(5, [0; 8]), Handshake::Done(()));
         otg.unplug();
         assert_eq!(otg.setup(5, [0; 8]), Handshake::Nothing);

@@ -153,6 +153,12 @@ impl RealDrone {
         Shared(Rc::new(RefCell::new(Self { session, air })))
     }
 
+    /// A drone whose ground is another one: nothing comes by this link.
+    pub fn on(session: Session) -> Shared<Self> {
+        let air = Rc::new(RefCell::new(Air::new(Trouble::default(), 1)));
+        Shared(Rc::new(RefCell::new(Self { session, air })))
+    }
+
     /// Puts it into its bootloader, as with the button.
     pub fn cold_boot(&mut self) {
         let (board, memory) = self.session.machine.parts();

@@ -194,7 +194,13 @@ impl Radio {
     }
 
     /// Everything between the packets.
-    fn look_after(&mut self, now_ms: u32, link: &mut Link, bad_frames: u32, mut usb: Option<&mut usb::Cable>) {
+    fn look_after(
+        &mut self,
+        now_ms: u32,
+        link: &mut Link,
+        bad_frames: u32,
+        mut usb: Option<&mut usb::Cable>,
+    ) {
         if let Some(battery) = link.battery() {
             set_battery_v(battery.voltage);
         }

@@ -10,7 +10,7 @@ use steady_common::{gain_table, planner};
 
 use super::{Context, Outcome, Services, StoreJob, StoreRequest};
 use crate::drivers::nrf51::MAX_DECKS;
-use crate::ring::LedMemory;
+use crate::ring::{ColourMemory, LedMemory, TimingMemory};
 use crate::route::Route;
 
 /// Id of the trajectory memory.
@@ -90,20 +90,24 @@ impl Memories {
     }
 
     fn count(&self) -> u8 {
-        self.led_ring() + u8::from(self.has_led_ring())
+        self.led_ring() + if self.has_led_ring() { 2 } else { 0 }
     }
 
     fn has_led_ring(&self) -> bool {
         self.decks.iter().any(|deck| deck.id == DeckId::LED_RING)
     }
 
-    /// Id of the LED ring's memory.
+    /// Id of the LED ring's colours; that of its show is the next.
     fn led_ring(&self) -> u8 {
         FIRST_DECK + self.decks.len() as u8
     }
 
     fn is_led_ring(&self, id: u8) -> bool {
         id == self.led_ring() && self.has_led_ring()
+    }
+
+    fn is_led_timings(&self, id: u8) -> bool {
+        id == self.led_ring() + 1 && self.has_led_ring()
     }
 
     fn deck(&self, id: u8) -> Option<&Deck> {
@@ -117,7 +121,8 @@ impl Memories {
             TRAJECTORY => Some((Kind::Trajectory, planner::MEMORY_LEN as u32, [0; 8])),
             GAIN_TABLES => Some((Kind::App, TABLES_SIZE as u32, [0; 8])),
             CONFIG => Some((Kind::Eeprom, config_block::SIZE as u32, [0; 8])),
-            _ if self.is_led_ring(id) => Some((Kind::LedRing, LedMemory::SIZE as u32, [0; 8])),
+            _ if self.is_led_ring(id) => Some((Kind::LedRing, ColourMemory::SIZE as u32, [0; 8])),
+            _ if self.is_led_timings(id) => Some((Kind::LedTimings, TimingMemory::SIZE as u32, [0; 8])),
             _ => self.deck(id).map(|deck| (Kind::OneWire, ONE_WIRE_SIZE as u32, deck.serial)),
         }
     }
@@ -146,8 +151,12 @@ impl Services {
                 }
             }
             Request::Write { id, address, data } if self.memories.is_led_ring(id) => {
-                let error = if self.memories.leds.write(address, data.bytes()) { 0 } else { errno::EIO };
-                Reply::Write { id, address, error }
+                let done = self.memories.leds.colours.write(address, data.bytes());
+                Reply::Write { id, address, error: if done { 0 } else { errno::EIO } }
+            }
+            Request::Write { id, address, data } if self.memories.is_led_timings(id) => {
+                let done = self.memories.leds.timings.write(address, data.bytes());
+                Reply::Write { id, address, error: if done { 0 } else { errno::EIO } }
             }
             Request::Write { id, address, data } => {
                 let error = if self.write(id, address, &data, context) { 0 } else { errno::EIO };
@@ -164,7 +173,8 @@ impl Services {
         let done = match id {
             TRAJECTORY => self.memories.trajectory.as_slice().read(address, bytes),
             CONFIG => self.memories.config.encode().as_slice().read(address, bytes),
-            _ if self.memories.is_led_ring(id) => self.memories.leds.bytes().read(address, bytes),
+            _ if self.memories.is_led_ring(id) => self.memories.leds.colours.bytes().read(address, bytes),
+            _ if self.memories.is_led_timings(id) => self.memories.leds.timings.bytes().read(address, bytes),
             GAIN_TABLES => address + bytes.len() <= TABLES_SIZE && context.flash.read(address, bytes),
             _ => self.memories.deck(id).is_some_and(|deck| deck.memory.as_slice().read(address, bytes)),
         };

@@ -102,7 +102,7 @@ impl<C: Cable> Link for Usb<C> {
         self.traffic
     }
 
-    fn has_bootloader(&self) -> bool {
+    fn has_radio_processor(&self) -> bool {
         false
     }
 
@@ -155,7 +155,8 @@ mod socket {
                 "the drone's USB is in use by another program: close it (cfclient, another steady)".to_owned()
             }
             rusb::Error::NoDevice | rusb::Error::Io | rusb::Error::Pipe => {
-                "the drone's cable was pulled, or the drone was switched off: plug it in and try again".to_owned()
+                "the drone's cable was pulled, or the drone was switched off: plug it in and try again"
+                    .to_owned()
             }
             error => format!("the drone's USB fails ({error}): unplug it, plug it in and try again"),
         })
