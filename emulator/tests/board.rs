@@ -277,3 +277,22 @@ fn it_starts_from_the_reset_clock_as_from_the_bootloaders() {
     assert!(summary.console.contains("start by reset line"), "{}", summary.console);
     assert_eq!(session.machine.board().motor_frequency_hz(), 328_125.0);
 }
+
+/// probe-rs and defmt-print read the same ring with the same decoder and the same texts.
+#[test]
+fn what_the_firmware_says_to_a_debugger_decodes_with_the_texts_of_its_elf() {
+    let Some(mut session) = drone(&[]) else { return };
+    session.run(2.0, None, |_| ());
+    assert_eq!(session.damaged_lines, 0);
+    let console = session.scene().ground.mission().unwrap().console.clone();
+    let said: Vec<&str> = console.lines().filter(|line| !line.is_empty()).collect();
+    assert!(said.len() >= 3 && said[0].starts_with("Steady "), "{console}");
+    for line in said {
+        assert!(session.lines.iter().any(|(_, text)| text.contains(line)), "{line}: {:?}", session.lines);
+    }
+    // Each has the time of the firmware's own clock, a moment before the debugger read it.
+    for (read_us, text) in &session.lines {
+        let written_us: f64 = text.split_whitespace().next().unwrap().parse::<f64>().unwrap() * 1e6;
+        assert!(written_us <= *read_us as f64 && written_us + 20e3 > *read_us as f64, "{read_us}: {text}");
+    }
+}
