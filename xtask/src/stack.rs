@@ -43,8 +43,10 @@ pub(crate) const LEVELS: [Level; 8] = [
     Level { name: "thread", entries: &["main"], tasks: &["image::__boot_task"] },
 ];
 
-/// Functions after which nothing continues: they end in a reset, and their stack does not matter.
-const ENDS: [&str; 5] = [
+/// Functions after which nothing continues: they end in a reset, and their stack does not matter. Should it not
+/// suffice, the hard fault's handler starts at the stack's top.
+const ENDS: [&str; 6] = [
+    "board::fault::flight_is_late",
     "core::panicking::",
     "rust_begin_unwind",
     "core::cell::panic_already",

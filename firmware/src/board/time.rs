@@ -1,4 +1,5 @@
-//! Time: TIM5 counts microseconds since start; embassy's timers wake from its compare register.
+//! Time: TIM5 counts microseconds since start; embassy's timers wake from its first compare register, and the
+//! second one watches the flight loop.
 //!
 //! Own, because the HAL has no time driver for embassy, and because fault handlers read the clock too.
 
@@ -11,7 +12,7 @@ use embassy_time_queue_utils::Queue;
 use stm32f4xx_hal::pac::{TIM5, interrupt};
 use stm32f4xx_hal::rcc::{Enable, Rcc};
 
-use super::reg;
+use super::{fault, reg};
 
 /// The counter has 32 bits and wraps every 71.6 minutes; its overflows are counted here.
 struct Clock {
@@ -37,6 +38,22 @@ pub(crate) fn init(tim: TIM5, rcc: &mut Rcc) {
     tim.sr().reset();
     tim.dier().write(|w| w.uie().set_bit());
     tim.cr1().write(|w| w.urs().set_bit().cen().set_bit());
+}
+
+/// From now on [`postpone`] must be called again and again, or [`fault::flight_is_late`] ends it all.
+pub(crate) fn watch(patience_us: u32) {
+    postpone(patience_us);
+    critical_section::with(|_| {
+        let tim = reg::tim5();
+        // SAFETY: all flags but that of compare 2 are written 1, which leaves them.
+        tim.sr().write(|w| unsafe { w.bits(u32::MAX) }.cc2if().clear_bit());
+        tim.dier().modify(|_, w| w.cc2ie().set_bit());
+    });
+}
+
+/// Moves the moment of compare 2, whose interrupt must never come.
+pub(crate) fn postpone(patience_us: u32) {
+    reg::tim5().ccr2().write(|w| w.ccr().set(now_us_low().wrapping_add(patience_us)));
 }
 
 /// Microseconds since start.
@@ -76,6 +93,9 @@ impl Clock {
         critical_section::with(|cs| {
             let tim = reg::tim5();
             let flags = tim.sr().read();
+            if flags.cc2if().bit_is_set() && tim.dier().read().cc2ie().bit_is_set() {
+                fault::flight_is_late();
+            }
             if flags.uif().bit_is_set() {
                 // Writing 0 clears a flag, writing 1 leaves it.
                 tim.sr().write(|w| {
