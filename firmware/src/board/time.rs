@@ -9,6 +9,7 @@ use core::task::Waker;
 use critical_section::{CriticalSection, Mutex};
 use embassy_time_driver::Driver;
 use embassy_time_queue_utils::Queue;
+use stm32f4xx_hal::pac::tim5::sr;
 use stm32f4xx_hal::pac::{TIM5, interrupt};
 use stm32f4xx_hal::rcc::{Enable, Rcc};
 
@@ -40,14 +41,18 @@ pub(crate) fn init(tim: TIM5, rcc: &mut Rcc) {
     tim.cr1().write(|w| w.urs().set_bit().cen().set_bit());
 }
 
+/// Clears a flag: writing 0 does, writing 1 leaves it.
+fn clear(flag: impl FnOnce(&mut sr::W) -> &mut sr::W) {
+    // SAFETY: all other flags are written 1, which leaves them.
+    reg::tim5().sr().write(|w| flag(unsafe { w.bits(u32::MAX) }));
+}
+
 /// From now on [`postpone`] must be called again and again, or [`fault::flight_is_late`] ends it all.
 pub(crate) fn watch(patience_us: u32) {
     postpone(patience_us);
     critical_section::with(|_| {
-        let tim = reg::tim5();
-        // SAFETY: all flags but that of compare 2 are written 1, which leaves them.
-        tim.sr().write(|w| unsafe { w.bits(u32::MAX) }.cc2if().clear_bit());
-        tim.dier().modify(|_, w| w.cc2ie().set_bit());
+        clear(|w| w.cc2if().clear_bit());
+        reg::tim5().dier().modify(|_, w| w.cc2ie().set_bit());
     });
 }
 
@@ -97,17 +102,12 @@ impl Clock {
                 fault::flight_is_late();
             }
             if flags.uif().bit_is_set() {
-                // Writing 0 clears a flag, writing 1 leaves it.
-                tim.sr().write(|w| {
-                    // SAFETY: all flags but the update flag are written 1, which leaves them.
-                    unsafe { w.bits(u32::MAX) }.uif().clear_bit()
-                });
+                clear(|w| w.uif().clear_bit());
                 let overflows = self.overflows.borrow(cs);
                 overflows.set(overflows.get().wrapping_add(1));
             }
             if flags.cc1if().bit_is_set() {
-                // SAFETY: as above, for the compare flag.
-                tim.sr().write(|w| unsafe { w.bits(u32::MAX) }.cc1if().clear_bit());
+                clear(|w| w.cc1if().clear_bit());
                 self.wake_expired(cs);
             }
         });

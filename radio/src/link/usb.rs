@@ -150,7 +150,7 @@ mod socket {
 
     pub(super) fn explain(error: rusb::Error) -> Error {
         Error::Dongle(match error {
-            rusb::Error::Access => permission("drone", UDEV_RULE_DRONE),
+            rusb::Error::Access => permission("drone (or another device with its numbers)", UDEV_RULE_DRONE),
             rusb::Error::Busy => {
                 "the drone's USB is in use by another program: close it (cfclient, another steady)".to_owned()
             }
