@@ -39,6 +39,9 @@ const OUTBOX: usize = 16;
 /// How long a client that asks but does not listen is waited for, ms. Until then its questions wait in the
 /// controller, and with them its requests: the controller has one queue.
 const PATIENCE_MS: u32 = 200;
+/// How long a packet may wait before its client is taken to be gone without a word, ms. Programs that live fetch
+/// packets all the time.
+const GONE_MS: u32 = 2000;
 
 /// The interface: two endpoints, one request.
 struct Interface<'a, B: UsbBus> {
@@ -80,6 +83,10 @@ pub struct Usb<'a, B: UsbBus> {
     interface: Interface<'a, B>,
     outbox: Deque<Packet, OUTBOX>,
     full_since_ms: Option<u32>,
+    /// Since when the first packet has been waiting.
+    waiting_since_ms: Option<u32>,
+    /// The client is taken to be gone; it asks, and is there again.
+    is_deaf: bool,
     lost: u32,
     bad: u32,
 }
@@ -113,12 +120,25 @@ impl<'a, B: UsbBus> Usb<'a, B> {
             .device_release(0x0200)
             .self_powered(true)
             .build();
-        Some(Self { device, interface, outbox: Deque::new(), full_since_ms: None, lost: 0, bad: 0 })
+        Some(Self {
+            device,
+            interface,
+            outbox: Deque::new(),
+            full_since_ms: None,
+            waiting_since_ms: None,
+            is_deaf: false,
+            lost: 0,
+            bad: 0,
+        })
     }
 
-    /// True while a client at the other end wants its packets here.
+    /// True while a client at the other end wants its packets here, and fetches them.
     #[must_use]
     pub fn is_on(&self) -> bool {
+        self.is_wanted() && !self.is_deaf
+    }
+
+    fn is_wanted(&self) -> bool {
         self.interface.is_wanted && self.device.state() == UsbDeviceState::Configured
     }
 
@@ -151,6 +171,13 @@ impl<'a, B: UsbBus> Usb<'a, B> {
                 self.post(&answer);
             }
         }
+        if self.outbox.is_empty() {
+            self.waiting_since_ms = None;
+        } else {
+            let since_ms = *self.waiting_since_ms.get_or_insert(now_ms);
+            self.is_deaf |= now_ms.wrapping_sub(since_ms) >= GONE_MS;
+        }
+        self.is_deaf &= self.is_wanted();
         if !self.is_on() {
             self.outbox.clear();
         }
@@ -177,6 +204,7 @@ impl<'a, B: UsbBus> Usb<'a, B> {
                 break;
             }
             self.outbox.pop_front();
+            self.waiting_since_ms = None;
         }
     }
 
@@ -193,9 +221,10 @@ impl<'a, B: UsbBus> Usb<'a, B> {
         let mut bytes = [0; TRANSFER_SIZE];
         // Nothing has come: the usual case.
         let length = self.interface.from_host.read(&mut bytes).ok()?;
-        if !self.is_on() {
+        if !self.is_wanted() {
             return None;
         }
+        self.is_deaf = false;
         let packet = bytes.get(..length).and_then(Packet::from_bytes);
         if packet.is_none() {
             self.bad = self.bad.wrapping_add(1);

@@ -350,3 +350,35 @@ fn transfers_that_are_no_packet_are_counted_and_dropped() {
     computer.send(&[0xF0; 32]);
     assert_eq!(computer.fetch(1).unwrap(), [0xF0; 32], "the longest one");
 }
+
+/// A program that crashed cannot take its request back: after two seconds the radio has everything again.
+#[test]
+fn a_client_that_is_gone_without_a_word_is_given_up_until_it_asks_again() {
+    let mut computer = Computer::connected();
+    for number in 0..2 {
+        computer.usb.post(&Packet::from_bytes(&packet(number)).unwrap());
+    }
+    for _ in 0..1990 {
+        computer.round();
+    }
+    assert!(computer.usb.is_on());
+    for _ in 0..20 {
+        computer.round();
+    }
+    assert!(!computer.usb.is_on());
+    // It was only busy: what waited is lost, but for what the controller had, and it goes on.
+    computer.send(&packet(7));
+    assert!(computer.usb.is_on());
+    assert_eq!(computer.fetch(1).unwrap(), packet(0));
+    assert_eq!(computer.fetch(1).unwrap(), packet(7));
+    // One that fetches a packet now and then is there.
+    for number in 0..10 {
+        computer.usb.post(&Packet::from_bytes(&packet(number)).unwrap());
+        computer.usb.post(&Packet::from_bytes(&packet(number)).unwrap());
+        for _ in 0..1500 {
+            computer.round();
+        }
+        assert!(computer.usb.is_on());
+        while computer.fetch(1).is_some() {}
+    }
+}
