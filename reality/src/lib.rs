@@ -1,10 +1,13 @@
 //! What real flights say about the simulator.
 //!
-//! [`recording`] reads recorded flights; [`flight`] reconstructs what the drone did, on one clock;
-//! [`predict`] lets a world predict it from the motors' commands; [`score`] says how far off it is.
+//! [`recording`] reads recorded flights; [`flight`] reconstructs what the drone did, on one clock; [`predict`] lets
+//! a world predict it from the motors' commands; [`score`] says how far off it is; [`identify`] finds the world that
+//! is least off; [`closed_loop`] flies a recorded flight's set-points again.
 #![forbid(unsafe_code)]
 
+pub mod closed_loop;
 pub mod flight;
+pub mod identify;
 pub mod predict;
 pub mod recording;
 pub mod score;
