@@ -1,10 +1,11 @@
 //! The machine: core and board together, with exceptions, sleep, faults and resets.
 
-use anyhow::Result;
+use std::ops::Range;
+
+use anyhow::{Result, ensure};
 
 use crate::board::{Board, Stop};
 use crate::chip::rcc::ResetCause;
-use crate::cortex::cost::{EXCEPTION_ENTRY, EXCEPTION_RETURN};
 use crate::cortex::map;
 use crate::cortex::nvic::exception;
 use crate::cortex::unicorn::{Cpu, Exit, Memory, Register};
@@ -62,6 +63,27 @@ struct Running {
     cycles: u64,
     nested_instructions: u64,
     nested_cycles: u64,
+}
+
+/// The registers that a called function may find something in; it gives the others back as they were.
+const CALL_REGISTERS: [Register; 8] = [
+    Register::R0,
+    Register::R1,
+    Register::R2,
+    Register::R3,
+    Register::R12,
+    Register::SP,
+    Register::LR,
+    Register::PC,
+];
+
+/// A call of a function: registers and memories at its first instruction.
+pub struct Call {
+    registers: [u32; CALL_REGISTERS.len()],
+    /// S0 to S15, and FPSCR.
+    floats: ([u32; 16], u32),
+    sram: Vec<u8>,
+    ccm: Vec<u8>,
 }
 
 /// The machine.
@@ -310,8 +332,7 @@ impl Machine {
                 self.pass_time();
                 continue;
             }
-            let masks = self.cpu.masks();
-            if let Some(number) = self.board().nvic.next(masks.primask, masks.basepri, masks.faultmask) {
+            if let Some(number) = self.next_exception() {
                 self.sleep = Sleep::Awake;
                 self.enter(number);
                 continue;
@@ -325,6 +346,13 @@ impl Machine {
         }
     }
 
+    /// The exception to take now.
+    fn next_exception(&self) -> Option<u8> {
+        let nvic = &self.look().nvic;
+        // The mask registers are asked only when it depends on them.
+        nvic.wants().then(|| self.cpu.masks()).and_then(|m| nvic.next(m.primask, m.basepri, m.faultmask))
+    }
+
     /// Nothing runs until the next event.
     fn pass_time(&mut self) {
         let (board, mut memory) = self.cpu.parts();
@@ -333,10 +361,15 @@ impl Machine {
     }
 
     fn doze(&mut self) {
-        let masks = self.cpu.masks();
+        let nvic = &self.look().nvic;
         let wakes = match self.sleep {
             // Something pending wakes even when PRIMASK keeps it from being taken, but not when BASEPRI does.
-            Sleep::ForInterrupt => self.look().nvic.next(false, masks.basepri, masks.faultmask).is_some(),
+            Sleep::ForInterrupt => {
+                nvic.wants() && {
+                    let masks = self.cpu.masks();
+                    nvic.next(false, masks.basepri, masks.faultmask).is_some()
+                }
+            }
             _ => self.take_event(),
         };
         if wakes {
@@ -417,34 +450,31 @@ impl Machine {
 
     /// Enters an exception: stacks the frame, finds the handler.
     fn enter(&mut self, number: u8) {
-        let control = self.cpu.get(Register::CONTROL);
+        let [r0, r1, r2, r3, r12, lr, pc, xpsr, sp, control] = self.cpu.get_all([
+            Register::R0,
+            Register::R1,
+            Register::R2,
+            Register::R3,
+            Register::R12,
+            Register::LR,
+            Register::PC,
+            Register::XPSR,
+            Register::SP,
+            Register::CONTROL,
+        ]);
         let has_floats = control & FLOATS_ACTIVE != 0;
-        let xpsr = self.cpu.get(Register::XPSR);
-        let sp = self.cpu.get(Register::SP) & !3;
+        let sp = sp & !3;
         let words: u32 = if has_floats { 26 } else { 8 };
         // The frame is aligned to eight bytes; bit 9 of the stacked xPSR tells of the padding.
         let frame = sp.wrapping_sub(4 * words) & !7;
         let padding = sp.wrapping_sub(4 * words) & 4 != 0;
-        let basic = [
-            self.cpu.get(Register::R0),
-            self.cpu.get(Register::R1),
-            self.cpu.get(Register::R2),
-            self.cpu.get(Register::R3),
-            self.cpu.get(Register::R12),
-            self.cpu.get(Register::LR),
-            self.cpu.get(Register::PC),
-            (xpsr & !(1 << 9)) | u32::from(padding) << 9,
-        ];
-        let floats = has_floats.then(|| (self.cpu.floats(), self.cpu.get(Register::FPSCR)));
+        let basic = [r0, r1, r2, r3, r12, lr, pc, (xpsr & !(1 << 9)) | u32::from(padding) << 9];
+        let floats = has_floats.then(|| self.cpu.floats());
         let (board, mut memory) = self.cpu.parts();
-        let mut is_good = true;
-        for (i, word) in (0..).zip(basic) {
-            is_good &= memory.set_word(frame.wrapping_add(4 * i), word);
-        }
+        let mut is_good = memory.set_words(frame, &basic);
         if let Some((floats, fpscr)) = floats {
-            for (i, word) in (8..).zip(floats.into_iter().chain([fpscr, 0])) {
-                is_good &= memory.set_word(frame.wrapping_add(4 * i), word);
-            }
+            is_good &= memory.set_words(frame.wrapping_add(32), &floats);
+            is_good &= memory.set_words(frame.wrapping_add(96), &[fpscr, 0]);
         }
         if !is_good && number != exception::HARD_FAULT {
             // The stack is not in memory: stacking error, and the hard fault has no frame to trust.
@@ -456,9 +486,7 @@ impl Machine {
         if has_floats {
             board.system.reserve_floats(frame.wrapping_add(0x20));
         }
-        board.nvic.enter(number);
-        board.event = true;
-        board.charge(EXCEPTION_ENTRY);
+        board.enter_exception(number);
         let handler = memory.word(board.system.vtor + 4 * u32::from(number)).unwrap_or(0);
         let effort = board.effort;
         self.running.push(Running {
@@ -474,22 +502,28 @@ impl Machine {
             (false, _) => FROM_HANDLER,
         };
         let exc_return = if has_floats { from & !WITHOUT_FLOATS } else { from };
-        // The stack pointer in use is the interrupted code's until the two lines after this one: the first
-        // chooses the main stack for handlers, the second makes this one.
+        // The stack pointer in use is the interrupted code's until CONTROL chooses the main stack for handlers,
+        // and xPSR makes this one.
         self.cpu.set(Register::SP, frame);
         if thread && control & UNPRIVILEGED != 0 {
             // An unprivileged thread cannot change CONTROL, and a handler cannot choose the stack: it becomes a
             // privileged thread first.
-            self.cpu.set(Register::XPSR_NZCVQG, u32::from(number) | 1 << 24);
-            self.cpu.set(Register::CONTROL, 0);
-            self.cpu.set(Register::XPSR_NZCVQG, 1 << 24);
+            self.cpu.set_all([
+                (Register::XPSR_NZCVQG, u32::from(number) | 1 << 24),
+                (Register::CONTROL, 0),
+                (Register::XPSR_NZCVQG, 1 << 24),
+            ]);
         }
-        self.cpu.set(Register::CONTROL, control & !(FLOATS_ACTIVE | PROCESS_STACK));
-        self.cpu.set(Register::XPSR_NZCVQG, u32::from(number) | 1 << 24);
-        self.cpu.set(Register::LR, exc_return);
-        self.cpu.set(Register::PC, handler | 1);
-        // Last: this path makes the engine look at the mode again.
-        self.cpu.set(Register::APSR_NZCV, 0);
+        if control & (FLOATS_ACTIVE | PROCESS_STACK) != 0 {
+            self.cpu.set(Register::CONTROL, control & !(FLOATS_ACTIVE | PROCESS_STACK));
+        }
+        self.cpu.set_all([
+            (Register::XPSR_NZCVQG, u32::from(number) | 1 << 24),
+            (Register::LR, exc_return),
+            (Register::PC, handler | 1),
+            // Last: this path makes the engine look at the mode again.
+            (Register::APSR_NZCV, 0),
+        ]);
     }
 
     /// Returns from an exception.
@@ -498,54 +532,55 @@ impl Machine {
         let frame = self.cpu.get(if to_process_stack { Register::PSP } else { Register::SP }) & !3;
         let has_floats = exc_return & WITHOUT_FLOATS == 0;
         let (board, memory) = self.cpu.parts();
-        let words: Option<Vec<u32>> = (0..26).map(|i| memory.word(frame.wrapping_add(4 * i))).collect();
-        let words = words
-            .or_else(|| (0..8).map(|i| memory.word(frame.wrapping_add(4 * i))).collect::<Option<Vec<_>>>());
-        let Some(words) = words.filter(|w| w.len() >= if has_floats { 26 } else { 8 }) else {
+        let basic = memory.words::<8>(frame);
+        let floats =
+            if has_floats { memory.words::<17>(frame.wrapping_add(32)).map(Some) } else { Some(None) };
+        let (Some([r0, r1, r2, r3, r12, lr, pc, xpsr]), Some(floats)) = (basic, floats) else {
             return self.fault(1 << 11, 0, format!("no stack at {frame:#010x}"));
         };
-        board.nvic.leave();
         if has_floats {
             board.system.forget_lazy_state();
         }
-        board.event = true;
-        board.charge(EXCEPTION_RETURN);
+        board.leave_exception();
         let thread = board.nvic.depth() == 0;
         let sleeps = thread && board.system.sleeps_on_exit();
         let effort = board.effort;
         self.account(effort.instructions, effort.cycles);
-        let xpsr = words[7];
         let used = if has_floats { 26 } else { 8 };
         let padding = if xpsr & (1 << 9) != 0 { 4 } else { 0 };
         let sp = frame.wrapping_add(4 * used + padding);
-        if has_floats {
-            let mut floats = [0; 16];
-            floats.copy_from_slice(&words[8..24]);
-            self.cpu.set_floats(&floats);
-            self.cpu.set(Register::FPSCR, words[24]);
-        }
-        for (register, word) in
-            [Register::R0, Register::R1, Register::R2, Register::R3, Register::R12, Register::LR]
-                .into_iter()
-                .zip(&words)
-        {
-            self.cpu.set(register, *word);
+        if let Some([floats @ .., fpscr]) = &floats {
+            self.cpu.set_floats(floats, *fpscr);
         }
         let control = self.cpu.get(Register::CONTROL);
-        // An unprivileged thread could not change CONTROL any more: it becomes one last.
-        self.cpu.set(Register::CONTROL, control & !(FLOATS_ACTIVE | UNPRIVILEGED));
-        self.cpu.set(Register::XPSR_NZCVQG, xpsr & !(1 << 9));
-        let mut control = control & UNPRIVILEGED;
+        let mut next_control = control & UNPRIVILEGED;
         if has_floats {
-            control |= FLOATS_ACTIVE;
+            next_control |= FLOATS_ACTIVE;
         }
         if to_process_stack {
-            control |= PROCESS_STACK;
+            next_control |= PROCESS_STACK;
         }
-        self.cpu.set(Register::CONTROL, control);
-        self.cpu.set(Register::SP, sp);
-        self.cpu.set(Register::PC, words[6] | 1);
-        self.cpu.set(Register::APSR_NZCV, xpsr & 0xF000_0000);
+        if control & UNPRIVILEGED != 0 {
+            // An unprivileged thread could not change CONTROL any more: it becomes one last.
+            self.cpu.set(Register::CONTROL, control & !UNPRIVILEGED);
+        }
+        self.cpu.set_all([
+            (Register::R0, r0),
+            (Register::R1, r1),
+            (Register::R2, r2),
+            (Register::R3, r3),
+            (Register::R12, r12),
+            (Register::LR, lr),
+            (Register::XPSR_NZCVQG, xpsr & !(1 << 9)),
+        ]);
+        if next_control != control {
+            self.cpu.set(Register::CONTROL, next_control);
+        }
+        self.cpu.set_all([
+            (Register::SP, sp),
+            (Register::PC, pc | 1),
+            (Register::APSR_NZCV, xpsr & 0xF000_0000),
+        ]);
         if sleeps {
             self.sleep = Sleep::ForInterrupt;
         }
@@ -570,6 +605,46 @@ impl Machine {
             outer.nested_instructions += all_instructions;
             outer.nested_cycles += all_cycles;
         }
+    }
+
+    /// What a call that is about to begin depends on, at a function's first instruction.
+    pub fn call(&mut self) -> Call {
+        let registers = self.cpu.get_all(CALL_REGISTERS);
+        let floats = self.cpu.floats();
+        let (_, memory) = self.cpu.parts();
+        Call { registers, floats, sram: memory.sram.to_vec(), ccm: memory.ccm.to_vec() }
+    }
+
+    /// Repeats a call with the engine alone: nothing is counted, no time passes on the board, and every repetition finds
+    /// the same registers and memories. The machine must be at the begin of another call of the same function, and is
+    /// good for nothing else afterwards.
+    ///
+    /// # Errors
+    /// If the call does not return: it waits for something on the board.
+    pub fn repeat_uncounted(&mut self, call: &Call, repetitions: u32) -> Result<()> {
+        let [.., back, entry] = call.registers;
+        let (_, memory) = self.cpu.parts();
+        let mut changed = [changes(memory.sram, &call.sram), changes(memory.ccm, &call.ccm)];
+        for repetition in 0..repetitions {
+            let (_, memory) = self.cpu.parts();
+            for ((to, from), ranges) in
+                [(memory.sram, &call.sram), (memory.ccm, &call.ccm)].into_iter().zip(&changed)
+            {
+                ranges.iter().for_each(|range| to[range.clone()].copy_from_slice(&from[range.clone()]));
+            }
+            self.cpu.set_floats(&call.floats.0, call.floats.1);
+            for (register, value) in CALL_REGISTERS.into_iter().zip(call.registers) {
+                self.cpu.set(register, if register == Register::PC { value | 1 } else { value });
+            }
+            let returned = self.cpu.run_uncounted(back);
+            ensure!(returned, "the function at {entry:#010x} does not return to {back:#010x}");
+            if repetition == 0 {
+                // From now on only what the call itself changes.
+                let (_, memory) = self.cpu.parts();
+                changed = [changes(memory.sram, &call.sram), changes(memory.ccm, &call.ccm)];
+            }
+        }
+        Ok(())
     }
 
     /// Why a run stopped, for people.
@@ -601,6 +676,16 @@ impl Machine {
             other => format!("{other:?}, {at}"),
         }
     }
+}
+
+/// Pieces of a memory that are not what they were.
+fn changes(memory: &[u8], before: &[u8]) -> Vec<Range<usize>> {
+    const PIECE: usize = 64;
+    (0..memory.len().min(before.len()))
+        .step_by(PIECE)
+        .map(|at| at..at + PIECE)
+        .filter(|range| memory.get(range.clone()) != before.get(range.clone()))
+        .collect()
 }
 
 /// Memory after power-on holds noise, always the same here.

@@ -236,6 +236,45 @@ fn wfe_returns_at_once_after_sev() {
 }
 
 #[test]
+fn a_call_can_be_repeated_by_the_engine_alone() {
+    // sp and r2 are set; loop: bl f; b loop. f: ++RESULT; bx lr.
+    let thread = program(&[&load(2, RESULT), &[0x2300, 0x6013, 0xF000, 0xF801, 0xE7FC]]);
+    let function = CODE + 2 * thread.len() as u32;
+    let mut m = machine(&[], &program(&[&thread, &[0x6813, 0x3301, 0x6013, 0x4770]]));
+    let to_call = |m: &mut Machine| {
+        for _ in 0..100 {
+            assert_eq!(m.run_until(m.look().now + 1), None);
+            if m.pc() == function {
+                return;
+            }
+        }
+        panic!("the function is not called");
+    };
+    to_call(&mut m);
+    to_call(&mut m);
+    let (before, call) = (result(&mut m, 0), m.call());
+    to_call(&mut m);
+    let effort = m.look().effort;
+    m.repeat_uncounted(&call, 10).unwrap();
+    assert_eq!(result(&mut m, 0), before + 1, "every repetition begins with the same memory");
+    assert_eq!(m.look().effort, effort, "nothing is counted");
+}
+
+#[test]
+fn a_call_that_sleeps_is_not_repeated() {
+    // f: wfi; b f
+    let thread = program(&[&load(2, RESULT), &[0xF000, 0xF801, 0xE7FC, 0xBF30, 0xE7FD]]);
+    let function = CODE + 2 * (thread.len() as u32 - 2);
+    let mut m = machine(&[], &thread);
+    while m.pc() != function {
+        assert_eq!(m.run_until(m.look().now + 1), None);
+    }
+    let call = m.call();
+    let error = m.repeat_uncounted(&call, 1).unwrap_err().to_string();
+    assert!(error.contains("does not return"), "{error}");
+}
+
+#[test]
 fn two_runs_are_the_same_to_the_tick() {
     let run = || {
         let thread = program(&[

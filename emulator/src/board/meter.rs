@@ -1,6 +1,8 @@
 //! What single functions take of the processor: everything from the call to the return, with what they
 //! call, without what interrupts them.
 
+use super::ProcessorTime;
+
 /// The work of all calls so far.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Work {
@@ -33,8 +35,9 @@ struct Call {
 pub struct Meters {
     calls: Vec<Call>,
     work: Vec<Work>,
-    /// Instructions and cycles that no call was charged with yet, and the depth at which they were executed.
-    pending: (u64, u64),
+    /// Instructions and cycles of the core up to which the calls were charged.
+    charged: (u64, u64),
+    /// Exceptions that are running.
     depth: usize,
 }
 
@@ -51,49 +54,42 @@ impl Meters {
         self.work.get(function).copied().unwrap_or_default()
     }
 
-    /// True when nothing is to be counted.
-    #[inline]
+    /// Where the innermost call returns to.
     #[must_use]
-    pub fn is_idle(&self) -> bool {
-        self.calls.is_empty()
+    pub fn back(&self) -> Option<u32> {
+        self.calls.last().map(|call| call.back)
     }
 
-    /// True when the code at an address may be where a call returns to.
-    #[inline]
-    #[must_use]
-    pub fn may_return_to(&self, address: u32) -> bool {
-        self.calls.last().is_some_and(|call| call.back == address)
+    /// From now on so many exceptions are running.
+    pub fn at_depth(&mut self, depth: usize, effort: ProcessorTime) {
+        self.settle(effort);
+        self.depth = depth;
     }
 
-    /// A block has run at a depth of exceptions.
-    #[inline]
-    pub fn charge(&mut self, depth: usize, instructions: u64, cycles: u64) {
-        if self.depth != depth {
-            self.settle();
-            self.depth = depth;
-        }
-        self.pending.0 += instructions;
-        self.pending.1 += cycles;
+    /// Cycles that are no function's.
+    pub fn leave_out(&mut self, cycles: u64) {
+        self.charged.1 += cycles;
     }
 
-    /// Charges the calls with what is pending.
-    fn settle(&mut self) {
-        let (instructions, cycles) = std::mem::take(&mut self.pending);
+    /// Charges the calls with what the core has done since.
+    fn settle(&mut self, effort: ProcessorTime) {
+        let now = (effort.instructions, effort.cycles);
+        let before = std::mem::replace(&mut self.charged, now);
         for call in self.calls.iter_mut().filter(|c| c.depth == self.depth) {
-            call.instructions += instructions;
-            call.cycles += cycles;
+            call.instructions += now.0 - before.0;
+            call.cycles += now.1 - before.1;
         }
     }
 
     /// A block is about to run.
-    pub fn block(&mut self, address: u32, depth: usize) {
-        if !self.may_return_to(address) {
+    pub fn block(&mut self, address: u32, effort: ProcessorTime) {
+        if self.back() != Some(address) {
             return;
         }
-        self.settle();
+        self.settle(effort);
         while let Some(call) = self.calls.last()
             && call.back == address
-            && call.depth == depth
+            && call.depth == self.depth
         {
             if let Some(work) = self.work.get_mut(call.function) {
                 work.calls += 1;
@@ -107,11 +103,11 @@ impl Meters {
     }
 
     /// A function is about to run, and will return to `back`.
-    pub fn enter(&mut self, function: usize, back: u32, depth: usize) {
-        self.settle();
+    pub fn enter(&mut self, function: usize, back: u32, effort: ProcessorTime) {
+        self.settle(effort);
         // A call of the same function that never came back (a reset) is forgotten.
         self.calls.retain(|c| c.function != function);
-        self.calls.push(Call { function, back, depth, instructions: 0, cycles: 0 });
+        self.calls.push(Call { function, back, depth: self.depth, instructions: 0, cycles: 0 });
     }
 }
 
@@ -170,16 +166,23 @@ mod tests {
     #[test]
     fn calls_are_counted_without_what_interrupts_them() {
         let mut m = Meters::new(2);
-        m.enter(0, 100, 1);
-        m.charge(1, 5, 7);
-        m.enter(1, 200, 1); // called by the first
-        m.charge(1, 10, 20);
-        m.charge(2, 1000, 1000); // an interrupt
-        m.block(200, 2); // which happens to pass there
-        m.block(200, 1);
-        m.charge(1, 1, 1);
-        m.block(100, 1);
-        assert!(m.is_idle());
+        let mut effort = ProcessorTime { instructions: 1000, cycles: 2000, asleep: 0 };
+        let mut work = |instructions, cycles| {
+            effort.instructions += instructions;
+            effort.cycles += cycles;
+            effort
+        };
+        m.at_depth(1, work(3, 3));
+        m.enter(0, 100, work(0, 0));
+        m.enter(1, 200, work(5, 7)); // called by the first
+        m.at_depth(2, work(10, 20)); // an interrupt
+        m.block(200, work(1000, 1000)); // which happens to pass there
+        m.at_depth(1, work(0, 0));
+        work(0, 10); // its return
+        m.leave_out(10);
+        m.block(200, work(0, 0));
+        m.block(100, work(1, 1));
+        assert_eq!(m.back(), None);
         let work = |calls, instructions, cycles| Work {
             calls,
             instructions,

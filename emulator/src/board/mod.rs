@@ -26,7 +26,7 @@ use crate::chip::spi::Spi;
 use crate::chip::timer::Timer;
 use crate::chip::usart::Usart;
 use crate::chip::watchdog::Watchdog;
-use crate::cortex::cost::{Cost, CostTable};
+use crate::cortex::cost::{Cost, CostTable, Traits};
 use crate::cortex::map;
 use crate::cortex::nvic::Nvic;
 use crate::cortex::system::System;
@@ -92,6 +92,23 @@ pub struct ProcessorTime {
     pub asleep: u64,
 }
 
+/// When a block of code needs no more than to be counted: looked at before every block, and renewed whenever
+/// anything else than such blocks has happened.
+#[derive(Clone, Copy, Debug)]
+struct Plain {
+    /// Nothing happens before this time; 0 when something waits already.
+    until: u64,
+    /// Blocks that have any of these need more.
+    not: Traits,
+    /// So does the block at this address: a function that is counted returns there.
+    not_at: u32,
+}
+
+impl Plain {
+    /// It always needs more.
+    const NEVER: Self = Self { until: 0, not: Traits::NONE, not_at: 1 };
+}
+
 /// The board.
 pub struct Board {
     /// Ticks since power came on first.
@@ -102,8 +119,10 @@ pub struct Board {
     scale: u64,
     costs: CostTable,
     ram_costs: CostTable,
-    /// Block that is running, to be charged when it has run.
+    /// Block that is running, to be charged when it has run, and where it ends.
     running: Option<(Cost, u32)>,
+    /// What follows from the rest of the board for blocks that only take their time.
+    plain: Plain,
     /// Start of the block that is running.
     pub block_address: u32,
     /// Cycles by halfword of flash where blocks begin, when asked for.
@@ -185,6 +204,7 @@ impl Board {
             costs: CostTable::new(map::FLASH, map::FLASH_LEN),
             ram_costs: CostTable::new(map::SRAM, map::SRAM_LEN),
             running: None,
+            plain: Plain::NEVER,
             block_address: 0,
             profile: None,
             effort: ProcessorTime::default(),
@@ -239,6 +259,7 @@ impl Board {
     /// Resets the chip; sensors, card and radio go on unless power was lost.
     pub fn reset(&mut self, cause: ResetCause) {
         self.nvic.reset();
+        self.meters.at_depth(0, self.effort);
         self.locks.reset();
         self.system = System::default();
         self.rcc = Rcc::after_bootloader(cause);

@@ -5,7 +5,7 @@ use super::wiring::{GPIOC_IDR, RADIO_LINE};
 use super::{Board, Stop};
 use crate::chip::rcc::ResetCause;
 use crate::cortex::system::Request;
-use crate::cortex::unicorn::{Masks, Memory};
+use crate::cortex::unicorn::{Memory, Registers};
 
 /// The USB controller.
 const OTG_FS: u32 = 0x5000_0000;
@@ -154,16 +154,11 @@ impl Board {
         Some(())
     }
 
-    pub(super) fn core_register(
-        &mut self,
-        address: u32,
-        size: u32,
-        masks: &dyn Fn() -> Masks,
-    ) -> Option<u32> {
+    pub(super) fn core_register(&mut self, address: u32, size: u32, registers: Registers<'_>) -> Option<u32> {
         match address {
             // ICSR, whose VECTPENDING knows BASEPRI and FAULTMASK, but not PRIMASK.
             0xE000_ED04..=0xE000_ED07 => {
-                let masks = masks();
+                let masks = registers.masks();
                 let next = self.nvic.next_in_line(masks.basepri, masks.faultmask);
                 let word = self.system.read(&self.nvic, 0xE000_ED04, self.now)?;
                 Some(part(word | u32::from(next.unwrap_or(0)) << 12, address, size))

@@ -53,8 +53,12 @@ pub(super) const SLOTS: [Slot; 17] = [
 
 impl Board {
     pub(super) fn set_due(&mut self, slot: Slot, time: u64) {
-        self.due[slot as usize] = time;
-        self.deadline = self.due.iter().copied().min().unwrap_or(u64::MAX);
+        let before = std::mem::replace(&mut self.due[slot as usize], time);
+        if time <= self.deadline {
+            self.deadline = time;
+        } else if before == self.deadline {
+            self.deadline = self.due.iter().copied().min().unwrap_or(u64::MAX);
+        }
     }
 
     /// The run ends at this time.
@@ -172,5 +176,28 @@ impl Board {
             self.after_gpio();
         }
         self.apply_nrf();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::board::card::Card;
+    use crate::board::eeprom::Eeprom;
+    use crate::board::nrf::Nrf;
+    use crate::outside::Nothing;
+
+    #[test]
+    fn the_deadline_is_always_the_first_of_all() {
+        let mut board = Board::new(Card::new(None), Eeprom::default(), Nrf::new(false), Box::new(Nothing));
+        let mut state = 1_u64;
+        for _ in 0..2000 {
+            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            let slot = SLOTS[(state >> 33) as usize % SLOTS.len()];
+            // Few values, so that several are due at once.
+            let time = [u64::MAX, 3, 5, 8, 13, 21][(state >> 45) as usize % 6];
+            board.set_due(slot, time);
+            assert_eq!(Some(board.deadline()), board.due.iter().copied().min());
+        }
     }
 }

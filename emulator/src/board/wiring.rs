@@ -92,11 +92,17 @@ impl Board {
     }
 
     fn after_dma(&mut self, controller: usize) {
-        for (irq, level) in self.dma.interrupts(controller) {
-            self.nvic.set_line(irq, level);
+        if self.dma.has_changed(controller) {
+            self.dma_lines(controller);
         }
         if let Some(misuse) = self.dma.misuse.take() {
             self.stop = Some(Stop::Dma(misuse));
+        }
+    }
+
+    fn dma_lines(&mut self, controller: usize) {
+        for (irq, level) in self.dma.interrupts(controller) {
+            self.nvic.set_line(irq, level);
         }
     }
 
@@ -159,12 +165,13 @@ impl Board {
         let core = self.rcc.core_hz().max(1);
         self.scale = (2 * TICKS_PER_S / core).max(2);
         let (apb1, apb1_timers) = self.rcc.apb1_hz();
-        for (index, timer) in self.timers.iter_mut().enumerate() {
+        for index in 0..self.timers.len() {
+            let timer = &mut self.timers[index];
             if timer.clock_hz != apb1_timers {
                 timer.sync(self.now);
                 timer.clock_hz = apb1_timers;
                 let due = timer.due();
-                self.due[Slot::Timer0 as usize + index] = due;
+                self.set_due(SLOTS[Slot::Timer0 as usize + index], due);
             }
         }
         (self.i2c1.clock_hz, self.i2c3.clock_hz) = (apb1, apb1);

@@ -127,6 +127,8 @@ impl Stream {
 struct Controller {
     streams: [Stream; 8],
     flags: [u8; 8],
+    /// Flags or interrupt enables may have changed since somebody looked at the interrupt lines.
+    has_changed: bool,
 }
 
 impl Controller {
@@ -143,6 +145,11 @@ impl Controller {
         for (i, shift) in Self::SHIFT.into_iter().enumerate() {
             self.flags[first + i] &= !((value >> shift & 0x3D) as u8);
         }
+    }
+
+    fn raise(&mut self, i: usize, flags: u8) {
+        self.flags[i] |= flags;
+        self.has_changed |= flags != 0;
     }
 
     fn interrupt(&self, i: usize) -> bool {
@@ -199,7 +206,7 @@ impl Dma {
         let stream = &mut self.controllers[c].streams[s];
         let address = stream.next();
         let flags = stream.count();
-        self.controllers[c].flags[s] |= flags;
+        self.controllers[c].raise(s, flags);
         match address.checked_sub(map::SRAM).and_then(|o| memory.sram.get_mut(o as usize)) {
             Some(place) => *place = byte,
             None => self.blame(c, s, "writes outside the SRAM (DMA does not reach CCM)", address),
@@ -223,7 +230,7 @@ impl Dma {
         let stream = &mut self.controllers[c].streams[s];
         let address = stream.next();
         let flags = stream.count();
-        self.controllers[c].flags[s] |= flags;
+        self.controllers[c].raise(s, flags);
         let in_ccm = address.checked_sub(map::CCM).is_some_and(|o| (o as usize) < map::CCM_LEN);
         let bytes = memory.at(address).filter(|_| !in_ccm);
         match bytes.and_then(|m| Some([*m.first()?, m.get(1).copied().unwrap_or(0)])) {
@@ -243,6 +250,11 @@ impl Dma {
             .map(|&(c, s, channel)| (self.controllers[c].streams[s], channel))
             .find(|(stream, channel)| stream.is_on() && stream.control >> 25 == *channel)
             .map_or(0, |(stream, _)| stream.left)
+    }
+
+    /// Whether the interrupt lines of one controller may have changed since this was asked last.
+    pub fn has_changed(&mut self, controller: usize) -> bool {
+        std::mem::take(&mut self.controllers[controller].has_changed)
     }
 
     /// The interrupt lines of one controller: number and level.
@@ -276,6 +288,7 @@ impl Dma {
 
     /// Writes a register of a controller.
     pub fn write(&mut self, controller: usize, offset: u32, value: u32) -> Option<()> {
+        self.controllers[controller].has_changed = true;
         match offset {
             0x00 | 0x04 => {}
             0x08 => self.controllers[controller].clear(false, value),

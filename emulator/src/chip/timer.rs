@@ -1,7 +1,16 @@
 //! General-purpose timers: counter, compare registers, PWM.
 
 /// Time that counts: ticks of 168 MHz.
-const TICKS_PER_S: u128 = 168_000_000;
+const TICKS_PER_S: u64 = 168_000_000;
+
+/// `value * by / over`, rounded down or up. Divisions of 128 bits are slow, and needed once in minutes.
+fn scaled(value: u64, by: u64, over: u64, up: bool) -> u64 {
+    let more = if up { over - 1 } else { 0 };
+    match value.checked_mul(by).and_then(|product| product.checked_add(more)) {
+        Some(product) => product / over,
+        None => ((u128::from(value) * u128::from(by) + u128::from(more)) / u128::from(over)) as u64,
+    }
+}
 
 /// One timer. The counter is computed from the time when somebody looks.
 #[derive(Clone, Debug)]
@@ -71,16 +80,14 @@ impl Timer {
         if !self.is_running() {
             return self.base_count;
         }
-        let gone = u128::from(now.saturating_sub(self.base_time));
-        self.base_count
-            + (gone * u128::from(self.clock_hz) / (TICKS_PER_S * u128::from(self.prescaler))) as u64
+        let gone = now.saturating_sub(self.base_time);
+        self.base_count + scaled(gone, self.clock_hz, TICKS_PER_S * self.prescaler, false)
     }
 
     /// First time at which the count without wrapping is at least `count`.
     fn time_of(&self, count: u64) -> u64 {
-        let left = u128::from(count.saturating_sub(self.base_count));
-        let ticks = (left * TICKS_PER_S * u128::from(self.prescaler)).div_ceil(u128::from(self.clock_hz));
-        self.base_time + ticks as u64
+        let left = count.saturating_sub(self.base_count);
+        self.base_time + scaled(left, TICKS_PER_S * self.prescaler, self.clock_hz, true)
     }
 
     /// Brings the flags up to date.
@@ -90,7 +97,12 @@ impl Timer {
             return;
         }
         let period = self.period();
-        let wraps = |offset: u64| (new + period - offset) / period > (old + period - offset) / period;
+        let wraps = |offset: u64| {
+            if new < period && old < period {
+                return old < offset && offset <= new;
+            }
+            (new + period - offset) / period > (old + period - offset) / period
+        };
         if wraps(0) {
             self.status |= 1;
             if self.cr1 & 8 != 0 {
@@ -257,6 +269,38 @@ mod tests {
         assert!(!timer.interrupt());
         assert_eq!(timer.read(0x24, 200), Some(0));
         assert!(timer.interrupt());
+    }
+
+    #[test]
+    fn flags_are_those_of_every_count_that_passes() {
+        // Two ticks a count. Whatever is passed in one look: compare values hit are flagged, others are not.
+        let looks = [1, 2, 30, 31, 99, 100, 101, 130, 131, 250, 999];
+        for compare in [0, 1, 30, 31, 98, 99, 100] {
+            for first in looks {
+                for second in looks {
+                    let mut timer = Timer::new(false);
+                    timer.write(0x2C, 99, 0).unwrap();
+                    timer.write(0x34, compare, 0).unwrap();
+                    timer.write(0x00, 1, 0).unwrap();
+                    timer.sync(2 * first);
+                    timer.write(0x10, 0, 2 * first).unwrap();
+                    let status = timer.read(0x10, 2 * (first + second)).unwrap();
+                    let hit = |at: u32| (first + 1..=first + second).any(|n| n % 100 == u64::from(at));
+                    assert_eq!(status & 1 != 0, hit(0), "{compare} {first} {second}");
+                    assert_eq!(status & 2 != 0, hit(compare), "{compare} {first} {second}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn scaling_does_not_overflow() {
+        assert_eq!(scaled(7, 84, 168, false), 3);
+        assert_eq!(scaled(7, 84, 168, true), 4);
+        assert_eq!(scaled(8, 84, 168, true), 4);
+        let far = 1 << 60;
+        assert_eq!(scaled(far, 84_000_000, 168_000_000, false), far / 2);
+        assert_eq!(scaled(far + 1, 84_000_000, 168_000_000, true), far / 2 + 1);
     }
 
     #[test]

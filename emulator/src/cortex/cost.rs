@@ -4,7 +4,7 @@
 //! manual with typical operands and no flash wait states (the F405's accelerator hides most of them);
 //! they are an estimate and were not calibrated against a board.
 
-/// Cost of a block of straight code.
+/// Cost of a block of straight code. Eight bytes: it is looked up millions of times a second.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Cost {
     /// Length in bytes; 0 marks an entry that was never filled.
@@ -13,24 +13,48 @@ pub struct Cost {
     pub instructions: u16,
     /// Cycles, without the refill of the pipeline after a taken branch.
     pub cycles: u16,
-    /// True when the block sends an event (SEV).
-    pub sends_event: bool,
-    /// True when the block writes the interrupt mask (CPS, MSR PRIMASK).
-    pub writes_mask: bool,
-    /// True when the block writes BASEPRI, or a stack pointer in a way that could leave its low bits set.
-    pub sets_special: bool,
-    /// True when the block contains floating-point instructions.
-    pub uses_fpu: bool,
+    /// What else there is to it.
+    pub traits: Traits,
     /// The block begins the function with this number, counted from 1; 0 is none.
     pub function: u8,
 }
 
-impl Cost {
-    /// True for a block that does nothing but take its time.
+/// What a block does besides taking its time.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Traits(u8);
+
+impl Traits {
+    /// It sends an event (SEV).
+    pub const SENDS_EVENT: Self = Self(1);
+    /// It writes the interrupt mask (CPS, MSR PRIMASK).
+    pub const WRITES_MASK: Self = Self(1 << 1);
+    /// It writes BASEPRI, or a stack pointer in a way that could leave its low bits set.
+    pub const SETS_SPECIAL: Self = Self(1 << 2);
+    /// It contains floating-point instructions.
+    pub const USES_FPU: Self = Self(1 << 3);
+    /// It begins a function that is told apart.
+    pub const BEGINS_FUNCTION: Self = Self(1 << 4);
+    /// Nothing.
+    pub const NONE: Self = Self(0);
+    /// Something is to be done when it has run, whatever the machine is doing.
+    pub const ENDS_SPECIAL: Self = Self(Self::SENDS_EVENT.0 | Self::WRITES_MASK.0 | Self::SETS_SPECIAL.0);
+
+    /// All of both.
     #[inline]
     #[must_use]
-    pub fn is_plain(&self) -> bool {
-        !self.sends_event && !self.writes_mask && !self.sets_special && self.function == 0
+    pub const fn and(self, other: Self) -> Self {
+        Self(self.0 | other.0)
+    }
+
+    /// Whether any of the others is among these.
+    #[inline]
+    #[must_use]
+    pub const fn has(self, other: Self) -> bool {
+        self.0 & other.0 != 0
+    }
+
+    fn add(&mut self, other: Self, if_so: bool) {
+        self.0 |= if if_so { other.0 } else { 0 };
     }
 }
 
@@ -71,16 +95,18 @@ pub fn of_block(code: &[u8]) -> Cost {
     while let Some(first) = halfwords.next() {
         let timing = if is_wide(first) {
             let second = halfwords.next().unwrap_or(0);
-            cost.uses_fpu |= is_fpu(first);
-            cost.writes_mask |= first & 0xFFF0 == 0xF380 && second & 0xF0FF == 0x8010;
-            cost.sends_event |= (first, second) == (0xF3AF, 0x8004);
-            cost.sets_special |= sets_special(first, second);
+            let traits = &mut cost.traits;
+            traits.add(Traits::USES_FPU, is_fpu(first));
+            traits.add(Traits::WRITES_MASK, first & 0xFFF0 == 0xF380 && second & 0xF0FF == 0x8010);
+            traits.add(Traits::SENDS_EVENT, (first, second) == (0xF3AF, 0x8004));
+            traits.add(Traits::SETS_SPECIAL, sets_special(first, second));
             wide(first, second, after_memory)
         } else {
-            cost.sends_event |= first == 0xBF40;
-            cost.writes_mask |= first & 0xFFEC == 0xB660;
+            let traits = &mut cost.traits;
+            traits.add(Traits::SENDS_EVENT, first == 0xBF40);
+            traits.add(Traits::WRITES_MASK, first & 0xFFEC == 0xB660);
             // MOV SP, Rm and ADD SP, Rm.
-            cost.sets_special |= matches!(first & 0xFF87, 0x4685 | 0x4485);
+            traits.add(Traits::SETS_SPECIAL, matches!(first & 0xFF87, 0x4685 | 0x4485));
             narrow(first, after_memory)
         };
         after_memory = timing.is_memory;
@@ -227,7 +253,9 @@ impl CostTable {
     fn decode(memory: &[u8], offset: usize, size: u32, functions: &[u32], address: u32) -> Cost {
         let end = (offset + size as usize).min(memory.len());
         let function = functions.iter().position(|f| *f == address).map_or(0, |i| i as u8 + 1);
-        Cost { function, ..of_block(memory.get(offset..end).unwrap_or_default()) }
+        let mut cost = Cost { function, ..of_block(memory.get(offset..end).unwrap_or_default()) };
+        cost.traits.add(Traits::BEGINS_FUNCTION, function > 0);
+        cost
     }
 
     /// Tells the blocks apart at which these functions begin.
@@ -256,21 +284,21 @@ mod tests {
         // movs r0,#1; movw r1,#0x1234; sev; bx lr
         let cost = block(&[0x2001, 0xF241, 0x2134, 0xBF40, 0x4770]);
         assert_eq!((cost.instructions, cost.cycles), (4, 4));
-        assert!(cost.sends_event && !cost.uses_fpu);
+        assert_eq!(cost.traits, Traits::SENDS_EVENT);
     }
 
     #[test]
     fn writes_of_some_special_registers_are_noticed() {
-        assert!(block(&[0xF380, 0x8809]).sets_special); // msr psp, r0
-        assert!(block(&[0xF383, 0x8811]).sets_special); // msr basepri, r3
-        assert!(block(&[0xF1AD, 0x0D05]).sets_special); // sub.w sp, sp, #5
-        assert!(!block(&[0xF1AD, 0x0D08]).sets_special); // sub.w sp, sp, #8
-        assert!(block(&[0xF8D0, 0xD004]).sets_special); // ldr.w sp, [r0, #4]
-        assert!(block(&[0x4685]).sets_special); // mov sp, r0
-        assert!(!block(&[0x4668]).sets_special); // mov r0, sp
-        assert!(!block(&[0xF380, 0x8814]).sets_special); // msr control, r0
-        assert!(!block(&[0xF3EF, 0x8009]).sets_special); // mrs r0, psp
-        assert!(block(&[0xF3AF, 0x8004]).sends_event); // sev.w
+        assert!(block(&[0xF380, 0x8809]).traits.has(Traits::SETS_SPECIAL)); // msr psp, r0
+        assert!(block(&[0xF383, 0x8811]).traits.has(Traits::SETS_SPECIAL)); // msr basepri, r3
+        assert!(block(&[0xF1AD, 0x0D05]).traits.has(Traits::SETS_SPECIAL)); // sub.w sp, sp, #5
+        assert!(!block(&[0xF1AD, 0x0D08]).traits.has(Traits::SETS_SPECIAL)); // sub.w sp, sp, #8
+        assert!(block(&[0xF8D0, 0xD004]).traits.has(Traits::SETS_SPECIAL)); // ldr.w sp, [r0, #4]
+        assert!(block(&[0x4685]).traits.has(Traits::SETS_SPECIAL)); // mov sp, r0
+        assert!(!block(&[0x4668]).traits.has(Traits::SETS_SPECIAL)); // mov r0, sp
+        assert!(!block(&[0xF380, 0x8814]).traits.has(Traits::SETS_SPECIAL)); // msr control, r0
+        assert!(!block(&[0xF3EF, 0x8009]).traits.has(Traits::SETS_SPECIAL)); // mrs r0, psp
+        assert!(block(&[0xF3AF, 0x8004]).traits.has(Traits::SENDS_EVENT)); // sev.w
     }
 
     #[test]

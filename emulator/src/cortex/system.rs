@@ -156,6 +156,13 @@ impl System {
         self.cpacr >> 20 & 0xF == 0xF
     }
 
+    /// True when a floating-point instruction does nothing but compute: the unit is on, and no state waits to be
+    /// saved.
+    #[must_use]
+    pub fn is_fpu_plain(&self) -> bool {
+        self.has_fpu() && self.fpccr & 1 == 0
+    }
+
     /// True when a return from an exception to thread mode goes to sleep.
     #[must_use]
     pub fn sleeps_on_exit(&self) -> bool {

@@ -6,13 +6,15 @@
 //! engine runs only inside [`Cpu::run`], which holds the processor exclusively.
 
 use std::ffi::c_void;
+use std::marker::PhantomData;
 use std::ptr;
 
 use anyhow::{Result, bail};
 use unicorn_engine_sys::{
     Arch, ArmCpuModel, ControlType, HookType, MemType, Mode, Prot, RegisterARM, TlbEntry, TlbType,
     uc_cb_mmio_read_t, uc_cb_mmio_write_t, uc_close, uc_ctl, uc_emu_start, uc_emu_stop, uc_engine, uc_error,
-    uc_hook, uc_hook_add, uc_mem_map_ptr, uc_mem_protect, uc_mmio_map, uc_open, uc_reg_read, uc_reg_write,
+    uc_hook, uc_hook_add, uc_hook_del, uc_mem_map_ptr, uc_mem_protect, uc_mmio_map, uc_open, uc_reg_read,
+    uc_reg_read_batch, uc_reg_write, uc_reg_write_batch,
 };
 
 use super::map;
@@ -61,6 +63,28 @@ impl Memory<'_> {
         self.at(address)?.first_chunk().map(|b| u32::from_le_bytes(*b))
     }
 
+    /// Words from an address in any memory on.
+    #[must_use]
+    pub fn words<const N: usize>(&self, address: u32) -> Option<[u32; N]> {
+        let bytes = self.at(address)?.get(..4 * N)?;
+        let mut words = [0; N];
+        for (word, bytes) in words.iter_mut().zip(bytes.as_chunks().0) {
+            *word = u32::from_le_bytes(*bytes);
+        }
+        Some(words)
+    }
+
+    /// Writes words into SRAM or core-coupled memory; false elsewhere.
+    pub fn set_words(&mut self, address: u32, words: &[u32]) -> bool {
+        let Some(bytes) = self.at_mut(address).and_then(|m| m.get_mut(..4 * words.len())) else {
+            return false;
+        };
+        for (bytes, word) in bytes.as_chunks_mut().0.iter_mut().zip(words) {
+            *bytes = word.to_le_bytes();
+        }
+        true
+    }
+
     /// Writes a word into SRAM or core-coupled memory; false elsewhere.
     pub fn set_word(&mut self, address: u32, word: u32) -> bool {
         match self.at_mut(address).and_then(|m| m.first_chunk_mut()) {
@@ -73,7 +97,7 @@ impl Memory<'_> {
     }
 }
 
-/// The core's mask registers, and its link register.
+/// The core's mask registers.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Masks {
     /// PRIMASK.
@@ -82,8 +106,44 @@ pub struct Masks {
     pub basepri: u8,
     /// FAULTMASK.
     pub faultmask: bool,
+}
+
+/// Registers of a core that may be running, for what it calls: only read when somebody wants to know.
+#[derive(Clone, Copy)]
+pub struct Registers<'a> {
+    engine: *mut uc_engine,
+    /// The engine is open for as long as this is looked at.
+    alive: PhantomData<&'a ()>,
+}
+
+impl Registers<'_> {
+    fn of(engine: *mut uc_engine) -> Self {
+        Self { engine, alive: PhantomData }
+    }
+
+    fn get(self, register: Register) -> u32 {
+        read_one(self.engine, register)
+    }
+
+    /// PRIMASK.
+    #[must_use]
+    pub fn primask(self) -> bool {
+        self.get(Register::PRIMASK) & 1 != 0
+    }
+
     /// The link register, which is the return address where a function begins.
-    pub link: u32,
+    #[must_use]
+    pub fn link(self) -> u32 {
+        self.get(Register::LR)
+    }
+
+    /// The mask registers.
+    #[must_use]
+    pub fn masks(self) -> Masks {
+        let [primask, basepri, faultmask] =
+            read_all(self.engine, [Register::PRIMASK, Register::BASEPRI, Register::FAULTMASK]);
+        Masks { primask: primask & 1 != 0, basepri: basepri as u8, faultmask: faultmask & 1 != 0 }
+    }
 }
 
 /// What surrounds the core.
@@ -91,12 +151,14 @@ pub trait Bus {
     /// A block of code is about to run, and nothing else happens; false when that is not so, and then nothing
     /// was changed: [`Self::block`] follows.
     fn plain_block(&mut self, address: u32, size: u32) -> bool;
-    /// A block of code is about to run; true stops before it. `masks` reads the mask registers.
-    fn block(&mut self, memory: &mut Memory<'_>, address: u32, size: u32, masks: &dyn Fn() -> Masks) -> bool;
+    /// A block of code is about to run; true stops before it.
+    fn block(&mut self, memory: &mut Memory<'_>, address: u32, size: u32, registers: Registers<'_>) -> bool;
+    /// The core is about to run again; anything may have happened since.
+    fn resume(&mut self);
     /// True when the block that has just run may have set bits of BASEPRI or a stack pointer that do not exist.
     fn has_set_special(&self) -> bool;
     /// A load from a register.
-    fn read(&mut self, memory: &mut Memory<'_>, address: u32, size: u32, masks: &dyn Fn() -> Masks) -> u32;
+    fn read(&mut self, memory: &mut Memory<'_>, address: u32, size: u32, registers: Registers<'_>) -> u32;
     /// A store into a register.
     fn write(&mut self, memory: &mut Memory<'_>, address: u32, size: u32, value: u32);
     /// True when the access just made must end the run at once, never to go on: the engine would make it again.
@@ -167,6 +229,8 @@ pub struct Cpu<B: Bus> {
     engine: *mut uc_engine,
     /// Made by `Box::into_raw`, freed in `drop`. A raw pointer, because callbacks use it too.
     shared: *mut Shared<B>,
+    /// The callback before every block of code.
+    block_hook: Option<uc_hook>,
 }
 
 /// Registers by name.
@@ -196,7 +260,7 @@ impl<B: Bus> Cpu<B> {
             interrupt: None,
             bad_access: None,
         }));
-        let mut cpu = Self { engine: ptr::null_mut(), shared };
+        let mut cpu = Self { engine: ptr::null_mut(), shared, block_hook: None };
         cpu.open()?;
         Ok(cpu)
     }
@@ -245,7 +309,7 @@ impl<B: Bus> Cpu<B> {
                 };
                 check(uc_mmio_map(self.engine, u64::from(base), len, read, user, write, user))?;
             }
-            self.hook(HookType::BLOCK, block::<B> as *mut c_void, (1, 0))?;
+            self.block_hook = Some(self.hook(HookType::BLOCK, block::<B> as *mut c_void, (1, 0))?);
             self.hook(HookType::INTR, interrupt::<B> as *mut c_void, (1, 0))?;
             let bad = HookType::MEM_READ_UNMAPPED
                 | HookType::MEM_WRITE_UNMAPPED
@@ -261,11 +325,12 @@ impl<B: Bus> Cpu<B> {
     }
 
     /// Installs a callback for a range of addresses, all of them when its end is before its begin.
-    fn hook(&mut self, kind: HookType, callback: *mut c_void, (begin, end): (u64, u64)) -> Result<()> {
+    fn hook(&mut self, kind: HookType, callback: *mut c_void, (begin, end): (u64, u64)) -> Result<uc_hook> {
         let mut handle: uc_hook = 0;
         let (kind, user) = (i32::try_from(kind.0)?, self.shared.cast::<c_void>());
         // SAFETY: the callback has the signature of its kind, and `shared` outlives the engine.
-        check(unsafe { uc_hook_add(self.engine, &raw mut handle, kind, callback, user, begin, end) })
+        check(unsafe { uc_hook_add(self.engine, &raw mut handle, kind, callback, user, begin, end) })?;
+        Ok(handle)
     }
 
     /// The bus and the memories.
@@ -296,6 +361,7 @@ impl<B: Bus> Cpu<B> {
             (*self.shared).asked = false;
             (*self.shared).interrupt = None;
             (*self.shared).bad_access = None;
+            (*self.shared).bus.resume();
             uc_emu_start(self.engine, u64::from(pc | 1), 0, 0, 0)
         };
         self.why(error)
@@ -305,6 +371,9 @@ impl<B: Bus> Cpu<B> {
         // SAFETY: the engine has stopped; plain copies out of `shared`.
         let (asked, interrupt, bad) =
             unsafe { ((*self.shared).asked, (*self.shared).interrupt, (*self.shared).bad_access) };
+        if asked && interrupt.is_none() && bad.is_none() {
+            return Exit::Asked;
+        }
         let pc = self.get(Register::PC);
         if let Some(code) = interrupt {
             return match code {
@@ -320,9 +389,6 @@ impl<B: Bus> Cpu<B> {
                 uc_error::FETCH_UNMAPPED | uc_error::FETCH_PROT => Exit::FetchError(address),
                 _ => Exit::BusError { address, is_write, value, size },
             };
-        }
-        if asked {
-            return Exit::Asked;
         }
         match (error, self.hint_before(pc)) {
             (uc_error::OK, Some(3)) => Exit::WaitForInterrupt,
@@ -353,46 +419,85 @@ impl<B: Bus> Cpu<B> {
     /// A 32-bit register.
     #[must_use]
     pub fn get(&self, register: Register) -> u32 {
-        let mut value = 0u32;
-        // SAFETY: the engine is open, and every register named is read as 32 bits.
-        unsafe { uc_reg_read(self.engine, register as i32, (&raw mut value).cast()) };
-        value
+        read_one(self.engine, register)
+    }
+
+    /// Some 32-bit registers.
+    #[must_use]
+    pub fn get_all<const N: usize>(&self, registers: [Register; N]) -> [u32; N] {
+        read_all(self.engine, registers)
     }
 
     /// Sets a 32-bit register.
     pub fn set(&mut self, register: Register, value: u32) {
-        // SAFETY: as in `get`.
-        unsafe { uc_reg_write(self.engine, register as i32, (&raw const value).cast()) };
+        self.set_all([(register, value)]);
     }
 
-    /// Floating-point registers S0 to S15.
+    /// Sets some 32-bit registers, in this order.
+    pub fn set_all<const N: usize>(&mut self, values: [(Register, u32); N]) {
+        let numbers = values.map(|(register, _)| register as i32);
+        let places = values.each_ref().map(|(_, value)| ptr::from_ref(value).cast::<c_void>().cast_mut());
+        // SAFETY: the engine is open, every register named has 32 bits, and the values are only read.
+        unsafe { uc_reg_write_batch(self.engine, numbers.as_ptr(), places.as_ptr(), N as i32) };
+    }
+
+    /// Floating-point registers S0 to S15, and FPSCR.
     #[must_use]
-    pub fn floats(&self) -> [u32; 16] {
-        let mut values = [0u32; 16];
-        for (i, pair) in values.chunks_exact_mut(2).enumerate() {
-            let mut double = 0u64;
-            // SAFETY: D registers are 64 bits; D0..D7 are consecutive numbers.
-            unsafe { uc_reg_read(self.engine, RegisterARM::D0 as i32 + i as i32, (&raw mut double).cast()) };
-            pair.copy_from_slice(&[double as u32, (double >> 32) as u32]);
+    pub fn floats(&self) -> ([u32; 16], u32) {
+        let (mut values, mut fpscr) = ([0u32; 16], 0u32);
+        let (base, status) = (values.as_mut_ptr(), &raw mut fpscr);
+        // SAFETY: four registers of 128 bits, which are S0 to S15 in their order, and one of 32 bits.
+        unsafe {
+            let mut places = [
+                base.cast::<c_void>(),
+                base.add(4).cast(),
+                base.add(8).cast(),
+                base.add(12).cast(),
+                status.cast(),
+            ];
+            uc_reg_read_batch(self.engine, FLOATS.as_ptr(), places.as_mut_ptr(), FLOATS.len() as i32);
         }
-        values
+        (values, fpscr)
     }
 
-    /// Sets the floating-point registers S0 to S15.
-    pub fn set_floats(&mut self, values: &[u32; 16]) {
-        for (i, pair) in values.chunks_exact(2).enumerate() {
-            let double = u64::from(pair[0]) | u64::from(pair[1]) << 32;
-            // SAFETY: as in `floats`.
-            unsafe {
-                uc_reg_write(self.engine, RegisterARM::D0 as i32 + i as i32, (&raw const double).cast())
-            };
+    /// Sets the floating-point registers S0 to S15, and FPSCR.
+    pub fn set_floats(&mut self, values: &[u32; 16], fpscr: u32) {
+        let base = values.as_ptr().cast_mut();
+        // SAFETY: as in `floats`; the values are only read.
+        unsafe {
+            let places = [
+                base.cast::<c_void>(),
+                base.add(4).cast(),
+                base.add(8).cast(),
+                base.add(12).cast(),
+                (&raw const fpscr).cast_mut().cast(),
+            ];
+            uc_reg_write_batch(self.engine, FLOATS.as_ptr(), places.as_ptr(), FLOATS.len() as i32);
         }
     }
 
     /// The core's mask registers.
     #[must_use]
     pub fn masks(&self) -> Masks {
-        read_masks(self.engine)
+        Registers::of(self.engine).masks()
+    }
+
+    /// Runs from the present program counter to `until` with the engine alone: nothing is counted and no time
+    /// passes, so nothing interrupts. This is the floor of what [`Self::run`] can reach. False when the core stopped
+    /// elsewhere.
+    ///
+    /// After the first call the processor is good for nothing else.
+    pub fn run_uncounted(&mut self, until: u32) -> bool {
+        // SAFETY: as in `run`; the handle is the block hook's, and is given up once.
+        unsafe {
+            if let Some(handle) = self.block_hook.take() {
+                uc_hook_del(self.engine, handle);
+                self.forget_code();
+            }
+            let pc = self.get(Register::PC);
+            let error = uc_emu_start(self.engine, u64::from(pc | 1), u64::from(until & !1), 0, 0);
+            error == uc_error::OK && self.get(Register::PC) == until & !1
+        }
     }
 
     /// Throws translated code away: the flash has changed.
@@ -415,19 +520,29 @@ impl<B: Bus> Drop for Cpu<B> {
     }
 }
 
-fn read_masks(engine: *mut uc_engine) -> Masks {
-    let read = |register: Register| {
-        let mut value = 0u32;
-        // SAFETY: called with an open engine, also from callbacks, where Unicorn allows reading.
-        unsafe { uc_reg_read(engine, register as i32, (&raw mut value).cast()) };
-        value
-    };
-    Masks {
-        primask: read(Register::PRIMASK) & 1 != 0,
-        basepri: read(Register::BASEPRI) as u8,
-        faultmask: read(Register::FAULTMASK) & 1 != 0,
-        link: read(Register::LR),
-    }
+/// What an exception may save of the floating-point unit.
+const FLOATS: [i32; 5] = [
+    RegisterARM::Q0 as i32,
+    RegisterARM::Q1 as i32,
+    RegisterARM::Q2 as i32,
+    RegisterARM::Q3 as i32,
+    RegisterARM::FPSCR as i32,
+];
+
+fn read_one(engine: *mut uc_engine, register: Register) -> u32 {
+    let mut value = 0u32;
+    // SAFETY: the engine is open, and every register named is read as 32 bits. Callbacks may read too.
+    unsafe { uc_reg_read(engine, register as i32, (&raw mut value).cast()) };
+    value
+}
+
+fn read_all<const N: usize>(engine: *mut uc_engine, registers: [Register; N]) -> [u32; N] {
+    let mut values = [0u32; N];
+    let numbers = registers.map(|register| register as i32);
+    let mut places = values.each_mut().map(|value| ptr::from_mut(value).cast::<c_void>());
+    // SAFETY: as in `read_one`; every place is a value of its own.
+    unsafe { uc_reg_read_batch(engine, numbers.as_ptr(), places.as_mut_ptr(), N as i32) };
+    values
 }
 
 /// Clears bits that the F405's special registers do not have and the engine's do: the two low ones of stack
@@ -450,17 +565,26 @@ fn tidy_special(engine: *mut uc_engine) {
 extern "C" fn block<B: Bus>(engine: *mut uc_engine, address: u64, size: u32, user: *mut c_void) {
     // SAFETY: `user` is the `shared` of a live processor; see the module's note on borrows.
     let shared = unsafe { &mut *user.cast::<Shared<B>>() };
-    if shared.bus.plain_block(address as u32, size) {
-        return;
+    if !shared.bus.plain_block(address as u32, size) {
+        special_block(engine, address as u32, size, shared);
     }
+}
+
+#[inline(never)]
+fn special_block<B: Bus>(engine: *mut uc_engine, address: u32, size: u32, shared: &mut Shared<B>) {
     if shared.bus.has_set_special() {
         tidy_special(engine);
     }
     let (bus, mut memory) = shared.parts();
-    if bus.block(&mut memory, address as u32, size, &|| read_masks(engine)) {
+    if bus.block(&mut memory, address, size, Registers::of(engine)) {
         shared.asked = true;
-        // SAFETY: stopping is what callbacks may do.
-        unsafe { uc_emu_stop(engine) };
+        let pc = address | 1;
+        // SAFETY: stopping is what callbacks may do. The program counter is what it was, but written here it need
+        // not be looked up among all translated code.
+        unsafe {
+            uc_reg_write(engine, Register::PC as i32, (&raw const pc).cast());
+            uc_emu_stop(engine);
+        }
     }
 }
 
@@ -538,7 +662,7 @@ extern "C" fn read<B: Bus, const BASE: u32>(
     // SAFETY: as in `block`.
     let shared = unsafe { &mut *user.cast::<Shared<B>>() };
     let (bus, mut memory) = shared.parts();
-    let value = bus.read(&mut memory, BASE + offset as u32, size, &|| read_masks(engine));
+    let value = bus.read(&mut memory, BASE + offset as u32, size, Registers::of(engine));
     if bus.must_stop() {
         shared.asked = true;
         // SAFETY: as in `block`.
