@@ -5,6 +5,7 @@ use std::path::Path;
 use anyhow::{Context, Result, bail, ensure};
 use object::read::elf::ProgramHeader;
 use object::{Object, ObjectSymbol, SymbolKind};
+use steady_radio::firmware::is_steady;
 
 use crate::cortex::map;
 
@@ -120,7 +121,7 @@ impl Image {
     /// True for an image of the Steady firmware.
     #[must_use]
     pub fn is_ours(&self) -> bool {
-        self.segments.iter().any(|(_, bytes)| is_ours(bytes))
+        self.segments.iter().any(|(_, bytes)| is_steady(bytes))
     }
 
     /// Initial stack pointer and entry point.
@@ -170,13 +171,6 @@ impl Image {
             None => format!("{address:#010x}"),
         }
     }
-}
-
-/// True when an image of the Steady firmware is in these bytes.
-#[must_use]
-pub fn is_ours(bytes: &[u8]) -> bool {
-    let name = steady_common::gain_table::PROVEN_KEY.as_bytes();
-    bytes.windows(name.len()).any(|window| window == name)
 }
 
 #[cfg(test)]

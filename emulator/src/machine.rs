@@ -404,6 +404,7 @@ impl Machine {
             }
             Exit::ExceptionReturn(value) => self.leave(value),
             Exit::Undefined => self.fault(1 << 16, 0, "undefined instruction".to_owned()),
+            Exit::NoCoprocessor => self.fault(1 << 19, 0, "instruction of a coprocessor".to_owned()),
             Exit::Breakpoint => self.fault(0, 1 << 31, "breakpoint without a debugger".to_owned()),
             Exit::BusError { address, is_write, .. } => {
                 let what = if is_write { "store to" } else { "load from" };
@@ -476,10 +477,12 @@ impl Machine {
             is_good &= memory.set_words(frame.wrapping_add(32), &floats);
             is_good &= memory.set_words(frame.wrapping_add(96), &[fpscr, 0]);
         }
-        if !is_good && number != exception::HARD_FAULT {
-            // The stack is not in memory: stacking error, and the hard fault has no frame to trust.
+        if !is_good {
+            // The stack is not in memory: a stacking error, whose own handler has no frame to trust.
             board.system.cfsr |= 1 << 12;
-            return self.fault(1 << 12, 0, format!("no stack at {frame:#010x}"));
+            if !matches!(number, exception::HARD_FAULT | exception::BUS_FAULT) {
+                return self.fault(1 << 12, 0, format!("no stack at {frame:#010x}"));
+            }
         }
         let thread = board.nvic.depth() == 0;
         let on_process_stack = thread && control & PROCESS_STACK != 0;
@@ -657,23 +660,35 @@ impl Machine {
             Stop::Unmodelled { address, is_write } => {
                 let what = if *is_write { "store to" } else { "load from" };
                 let part = crate::chip::name_of(*address).unwrap_or("no peripheral of this chip");
-                format!("{what} {address:#010x} ({part}), which is not modelled, {at}")
+                format!(
+                    "{what} {address:#010x} ({part}), which is not modelled, {at}: use a firmware without that part \
+                     (docs/virtual-crazyflie.md has what is modelled)"
+                )
             }
             Stop::Dma(misuse) => format!(
-                "DMA{} stream {} {} ({:#010x}), {at}",
+                "DMA{} stream {} {} ({:#010x}), {at}: mend it there; what a chip puts up with passes with --lenient",
                 misuse.controller, misuse.stream, misuse.what, misuse.address
             ),
-            Stop::NoProgress => format!("no time passes any more, {at}"),
-            Stop::FpuOff => format!("floating-point instruction while the unit is off, {at}"),
+            Stop::NoProgress => format!(
+                "no time passes any more, {at}: a mistake of the virtual Crazyflie, please report it with the image"
+            ),
+            Stop::FpuOff => format!(
+                "floating-point instruction while the unit is off, {at}: switch it on before (CPACR), or build without it"
+            ),
             Stop::Lockup => {
                 let faults: Vec<String> = self
                     .faults
                     .iter()
                     .map(|(_, pc, what)| format!("{what} at {}", image.place(*pc)))
                     .collect();
-                format!("fault within the fault handler, {at}; before: {}", faults.join("; "))
+                format!(
+                    "fault within the fault handler, {at}; look at the first fault: {}",
+                    faults.join("; ")
+                )
             }
-            other => format!("{other:?}, {at}"),
+            other => format!(
+                "{other:?}, {at}: a mistake of the virtual Crazyflie, please report it with the image"
+            ),
         }
     }
 }

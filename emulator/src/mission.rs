@@ -15,6 +15,9 @@ const PATIENCE_US: u64 = 300_000;
 /// A phase that takes longer than this has failed.
 const GIVE_UP_US: u64 = 20_000_000;
 
+/// From this protocol version on firmware has a supervisor that can be asked (releases from 2026.04 on).
+const SUPERVISOR_VERSION: i32 = 12;
+
 /// Where the mission is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Phase {
@@ -131,6 +134,10 @@ pub struct Mission {
     /// The supervisor's bits as last heard.
     pub info: u16,
     info_asked_us: u64,
+    /// The drone has said something.
+    pub has_answered: bool,
+    /// The firmware has no supervisor that can be asked: arming is a platform command, whose answer tells all.
+    is_old: bool,
 }
 
 impl Mission {
@@ -156,6 +163,8 @@ impl Mission {
             failure: None,
             info: 0,
             info_asked_us: 0,
+            has_answered: false,
+            is_old: false,
         }
     }
 
@@ -273,8 +282,8 @@ impl Mission {
                     self.ask(memory::Request::Write { id, address: at as u32, data }.encode(), now_us);
                 }
             }
-            Phase::Arm => self.ask(supervisor::Request::Arm(true).encode(), now_us),
-            Phase::Disarm => self.ask(supervisor::Request::Arm(false).encode(), now_us),
+            Phase::Arm => self.ask(self.arming(true), now_us),
+            Phase::Disarm => self.ask(self.arming(false), now_us),
             Phase::Close if waited > 1_500_000 => {
                 board.nrf.press_button(board.now);
                 self.go(Phase::SwitchOff, now_us);
@@ -292,8 +301,11 @@ impl Mission {
             _ => GIVE_UP_US,
         };
         if !matches!(self.phase, Phase::Done | Phase::Failed) && waited > limit {
-            let blockers = format!("the drone does not go on, supervisor {:#06x}", self.info);
-            self.fail(blockers, now_us);
+            let why = match self.has_answered {
+                true => format!("the drone does not go on, supervisor {:#06x}", self.info),
+                false => "the drone does not answer on the radio".to_owned(),
+            };
+            self.fail(why, now_us);
         }
         // The supervisor's state, ten times a second.
         let listens = match self.phase {
@@ -303,6 +315,17 @@ impl Mission {
         if listens && now_us - self.info_asked_us >= 100_000 {
             self.info_asked_us = now_us;
             self.dongle.send(now_us, supervisor::Request::Bitfield.encode());
+            if self.phase == Phase::Wait && self.identity.is_some() {
+                self.dongle.send(now_us, platform::Request::ProtocolVersion.encode());
+            }
+        }
+    }
+
+    fn arming(&self, arm: bool) -> Packet {
+        if self.is_old {
+            platform::Request::Arm(arm).encode()
+        } else {
+            supervisor::Request::Arm(arm).encode()
         }
     }
 
@@ -313,6 +336,7 @@ impl Mission {
 
     /// What the drone said.
     fn listen(&mut self, packet: &Packet, now_us: u64, truth: &State) {
+        self.has_answered = true;
         if let (Phase::Identify, Some(identity)) = (self.phase, &mut self.identity) {
             let before = identity.clone();
             identity.hear(packet);
@@ -340,6 +364,24 @@ impl Mission {
                 },
                 _ => {}
             },
+            Some(Port::Platform) => {
+                // Old firmware cuts the second byte of its answer off.
+                let armed = match *packet.data() {
+                    [1, success, ..] if packet.channel() == 0 => success != 0,
+                    _ => false,
+                };
+                match (self.phase, platform::Reply::decode(packet)) {
+                    (Phase::Wait, Ok(platform::Reply::ProtocolVersion(version)))
+                        if version < SUPERVISOR_VERSION =>
+                    {
+                        self.is_old = true;
+                        self.go(Phase::Identify, now_us);
+                    }
+                    (Phase::Arm, _) if self.is_old && armed => self.go(Phase::Ask(Leg::TakeOff), now_us),
+                    (Phase::Disarm, _) if self.is_old && armed => self.go(Phase::Close, now_us),
+                    _ => {}
+                }
+            }
             Some(Port::Param) => {
                 if let (Phase::Set(index, attempt), Ok(param::Reply::SetByName { group, name, error })) =
                     (self.phase, param::Reply::decode(packet))

@@ -37,6 +37,17 @@ pub struct Effort {
     pub max_at_s: Option<f64>,
 }
 
+/// What the LED ring has shown.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct RingSummary {
+    /// Times all its LEDs were set.
+    pub pictures: u64,
+    /// Pulses that are neither a 0 nor a 1.
+    pub bad_pulses: u64,
+    /// The colours at the end, as `#rrggbb`.
+    pub colours: Vec<String>,
+}
+
 /// A log file on the card.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct LogFile {
@@ -65,6 +76,8 @@ pub struct Summary {
     pub identity: Option<Identity>,
     /// Decks that are mounted.
     pub decks: Vec<String>,
+    /// What the LED ring has shown, if there is one.
+    pub led_ring: Option<RingSummary>,
     /// How it ended.
     pub end: String,
     /// The mission was flown to its end.
@@ -137,12 +150,29 @@ impl Summary {
             _ => mission.and_then(|m| m.failure.clone()),
         };
         let image = session.image();
+        let failure =
+            failure.map(|why| match mission.is_some_and(|m| m.failure.is_some() && !m.has_answered) {
+                true => {
+                    format!("{why}; its processor is at {}: look there", image.place(session.machine.pc()))
+                }
+                false => why,
+            });
         let seconds = |ticks: u64| ticks as f64 / 168e6;
         let busy = board.effort.cycles as f64;
         let flown = mission.is_some_and(|m| m.history.iter().any(|(_, p)| *p == Phase::Disarm));
         Self {
             identity: mission.and_then(|m| m.identity.clone()),
             decks: board.nrf.deck_names(),
+            led_ring: board.nrf.has_led_ring().then(|| RingSummary {
+                pictures: board.ring.pictures,
+                bad_pulses: board.ring.bad_pulses,
+                colours: board
+                    .ring
+                    .colours()
+                    .iter()
+                    .map(|[r, g, b]| format!("#{r:02x}{g:02x}{b:02x}"))
+                    .collect(),
+            }),
             end: match end {
                 End::Over => "over".to_owned(),
                 End::PowerOff => "power off".to_owned(),

@@ -451,6 +451,32 @@ fn dma_with_stale_flags_runs_on_the_chip_and_is_a_mistake_in_strict_mode() {
     assert!(text.contains("DMA2 stream 0 was started with its flags set"), "{text}");
 }
 
+/// RM0090, 18.3.9 and 18.4.4 (PWM mode, CC2DE), 10.3.3 (TIM3_CH2 is channel 5 of DMA1's stream 5), 10.3.8 (circular mode).
+#[test]
+fn a_timer_sends_the_led_ring_its_colours() {
+    let Some(run) = run(Topic::Ring, true, 5) else { return };
+    let (half, complete) = (1 << 4, 1 << 5);
+    // Half and end in turn: twelve LEDs, of which two are there from the start, and two of silence; then the stop.
+    let mut trace = [half, complete].repeat(6);
+    trace.extend([half, complete]);
+    // 13 LEDs' time at the last interrupt but one; what is in the compare register is silence.
+    trace.extend([13, 0, 0]);
+    run.expect(&trace);
+    let ring = &run.machine.look().ring;
+    let expected: Vec<[u8; 3]> = (0..12).map(|led| [0xFF - led, led << 4, 0x80 | led]).collect();
+    assert_eq!(ring.colours().as_slice(), expected);
+    assert_eq!((ring.pictures, ring.bad_pulses), (1, 0));
+}
+
+#[test]
+fn what_is_not_modelled_is_named_with_address_function_and_what_to_do() {
+    let Some(run) = run(Topic::Unmodelled, false, 5) else { return };
+    let text = run.machine.explain(run.stop.as_ref().unwrap(), &run.image);
+    assert!(text.contains("load from 0x40012c00 (SDIO)"), "{text}");
+    assert!(text.contains("ask_the_card_interface"), "{text}");
+    assert!(text.contains("without that part"), "{text}");
+}
+
 /// RM0090, 27.3.3 (master), 27.3.4 (acknowledge failure), 27.6.6 and 27.6.7 (SR1, SR2).
 #[test]
 fn i2c_recovers_from_a_slave_that_does_not_answer() {

@@ -291,3 +291,141 @@ fn two_runs_are_the_same_to_the_tick() {
     };
     assert_eq!(run(), run());
 }
+
+/// Enables every peripheral's clock.
+fn clocks() -> Vec<u16> {
+    let enable = |address| program(&[&load(0, address), &load(1, 0x7FFF_FFFF), &[0x6001]]);
+    [0x4002_3830, 0x4002_3840, 0x4002_3844].map(enable).concat()
+}
+
+/// Stores words at addresses, then waits for ever.
+fn stores(list: &[(u32, u32)]) -> Vec<u16> {
+    let mut code = clocks();
+    for (address, value) in list {
+        code.extend(program(&[&load(0, *address), &load(1, *value), &[0x6001]]));
+    }
+    code.push(0xE7FE);
+    code
+}
+
+#[test]
+fn a_call_to_nowhere_is_a_fault() {
+    for target in [1, 0, 0xFFFF_FFF0, 0xF000_0001, 0x2000_0000] {
+        let mut m = machine(&[(3, 5)], &program(&[&load(0, target), &[0x4700, 0xE7FE]]));
+        assert_eq!(m.run_until(3 * TICKS_PER_MS), None, "{target:#x}");
+        assert_eq!((m.faults.len(), m.faults[0].1), (1, target & !1), "{:?}", m.faults);
+    }
+}
+
+#[test]
+fn without_a_stack_a_bus_fault_has_no_frame_but_its_handler_runs() {
+    // SHCSR.BUSFAULTENA; sp = 0; svc. The handler stores CFSR.
+    let thread = program(&[
+        &load(0, 0xE000_ED24),
+        &load(1, 1 << 17),
+        &[0x6001],
+        &load(2, RESULT),
+        &load(0, 0),
+        &[0x4685, 0xDF00, 0xE7FE],
+    ]);
+    let handler = thread.len() as u32;
+    let code = program(&[&thread, &load(0, 0xE000_ED28), &[0x6801, 0x6011, 0xE7FE]]);
+    let mut m = machine(&[(5, handler)], &code);
+    assert_eq!(m.run_until(3 * TICKS_PER_MS), None);
+    // STKERR.
+    assert_eq!(result(&mut m, 0), 1 << 12, "{:?}", m.faults);
+}
+
+#[test]
+fn a_coprocessor_that_is_not_there_is_a_usage_fault() {
+    // SHCSR.USGFAULTENA; mcr2 p1. The handler stores CFSR.
+    let thread = program(&[
+        &load(0, 0xE000_ED24),
+        &load(1, 1 << 18),
+        &[0x6001],
+        &load(2, RESULT),
+        &[0xFE00, 0x0110, 0xE7FE],
+    ]);
+    let handler = thread.len() as u32;
+    let code = program(&[&thread, &load(0, 0xE000_ED28), &[0x6801, 0x6011, 0xE7FE]]);
+    let mut m = machine(&[(6, handler)], &code);
+    assert_eq!(m.run_until(3 * TICKS_PER_MS), None);
+    // NOCP.
+    assert_eq!(result(&mut m, 0), 1 << 19, "{:?}", m.faults);
+}
+
+#[test]
+fn the_slowest_clock_is_no_end_of_time() {
+    // 8 MHz / 63 * 2 / 8 / 512 for the core, / 16 for the bus; TIM2 as slow as it gets, with its interrupt; SPI1.
+    let tim2 = [(0x2C, u32::MAX), (0x34, 0xFFFF_FFF0), (0x28, 0xFFFF), (0x14, 1), (0x0C, 2), (0x00, 1)];
+    let mut list =
+        vec![(0x4002_3804, 1 << 22 | 3 << 16 | 2 << 6 | 63), (0x4002_3808, 7 << 13 | 7 << 10 | 15 << 4 | 2)];
+    list.extend(tim2.map(|(offset, value)| (0x4000_0000 + offset, value)));
+    list.extend([(0x4001_3000, 0x37C), (0x4001_300C, 1)]);
+    for pll in [list[0].1, 0, u32::MAX] {
+        list[0].1 = pll;
+        let mut m = machine(&[], &stores(&list));
+        assert_eq!(m.run_until(500 * TICKS_PER_MS), None);
+        assert!(m.look().now >= 500 * TICKS_PER_MS);
+    }
+}
+
+/// Random numbers, always the same.
+fn random(state: &mut u64) -> u32 {
+    *state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+    (*state >> 32) as u32
+}
+
+#[test]
+fn no_image_makes_it_panic_or_stand_still() {
+    let bases = [
+        0x4000_0000,
+        0x4000_0400,
+        0x4000_0800,
+        0x4000_2800,
+        0x4000_3000,
+        0x4000_5400,
+        0x4000_5C00,
+        0x4000_7000,
+        0x4001_1400,
+        0x4001_3000,
+        0x4001_3800,
+        0x4001_3C00,
+        0x4002_0000,
+        0x4002_0400,
+        0x4002_0800,
+        0x4002_3800,
+        0x4002_3C00,
+        0x4002_6000,
+        0x4002_6400,
+        0xE000_E010,
+        0xE000_E100,
+        0xE000_E400,
+        0xE000_ED00,
+        0xE000_1000,
+        0xE000_EF30_u32,
+    ];
+    for seed in 0..600u64 {
+        let mut state = seed;
+        let registers: Vec<(u32, u32)> = (0..8)
+            .map(|_| {
+                let base = bases[random(&mut state) as usize % bases.len()];
+                let value = match random(&mut state) % 4 {
+                    0 => 0,
+                    1 => u32::MAX,
+                    2 => 1 << (random(&mut state) % 32) | 1,
+                    _ => random(&mut state),
+                };
+                (base + ((random(&mut state) % 0xD0) & !3), value)
+            })
+            .collect();
+        let code: Vec<u16> = (0..64).map(|_| random(&mut state) as u16).collect();
+        for code in [stores(&registers), code] {
+            let board = Board::new(Card::new(None), Eeprom::default(), Nrf::new(false), Box::new(Nothing));
+            let mut m = Machine::new(board, &image(&[(3, 60), (5, 60), (6, 60)], &code)).unwrap();
+            let stop = m.run_until(5 * TICKS_PER_MS);
+            let is_known = !matches!(stop, Some(Stop::NoProgress | Stop::Unexpected(_)));
+            assert!(is_known, "image {seed}: {stop:?} at {:#x}", m.pc());
+        }
+    }
+}

@@ -12,6 +12,7 @@ use anyhow::{Context, Result, anyhow, bail};
 use serde::{Deserialize as _, Serialize};
 use steady_common::exploration::Exploration;
 use steady_common::{Controller, GainTable};
+use steady_radio::firmware;
 use steady_sim::FlightMetrics;
 
 use crate::error::usage;
@@ -52,6 +53,11 @@ impl Program {
         &self.elf
     }
 
+    /// True for the Steady firmware, false for that of others.
+    pub fn is_steady(&self) -> Result<bool> {
+        is_steady(&self.elf)
+    }
+
     pub fn command(&self, verb: &str) -> Command {
         let mut command = Command::new(&self.program);
         command.arg(verb).arg("--elf").arg(&self.elf).stdin(Stdio::null());
@@ -87,6 +93,15 @@ pub fn find_image(elf: Option<&Path>) -> Result<PathBuf> {
             .find(|path| path.is_file())
             .with_context(|| missing(Path::new(ELF))),
     }
+}
+
+/// True when a file, an ELF, a binary or a package, is the Steady firmware.
+pub fn is_steady(image: &Path) -> Result<bool> {
+    let bytes = std::fs::read(image).with_context(|| format!("{}: cannot be read", image.display()))?;
+    if bytes.starts_with(b"PK") {
+        return Ok(firmware::is_steady(firmware::Image::load(image)?.bytes()));
+    }
+    Ok(firmware::is_steady(&bytes))
 }
 
 fn beside() -> Option<PathBuf> {
@@ -164,6 +179,19 @@ impl VirtualFlight {
 
     /// Flies into a folder, which holds everything that comes of it.
     pub fn fly(&self, program: &Program, folder: &Path) -> Result<FlightResult> {
+        let mut settings = self.settings();
+        if !program.is_steady()? {
+            if self.table.is_some() || self.exploration.enabled {
+                return Err(usage(format!(
+                    "{} is not the Steady firmware, which alone has gain tables and exploration noise",
+                    program.elf.display()
+                )));
+            }
+            // Its other estimators do not take what motion capture sees.
+            if !settings.iter().any(|s| s.starts_with("stabilizer.estimator=")) {
+                settings.push("stabilizer.estimator=2".to_owned());
+            }
+        }
         files::make_folder(folder)?;
         let summary_file = folder.join("summary.json");
         // A summary of an earlier flight must not be taken for this one's.
@@ -192,7 +220,7 @@ impl VirtualFlight {
         if let Some(room) = self.card_free_mib {
             option("--card-free-mib", room.to_string().into());
         }
-        for setting in self.settings() {
+        for setting in settings {
             option("--param", setting.into());
         }
         for fault in &self.faults {

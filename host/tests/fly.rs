@@ -156,3 +156,87 @@ fn what_is_missing_or_wrong_is_said_with_the_way_out() {
     }
     assert_eq!(steady(f, &elf, &["fly", "--explore=1,2"]).status.code(), Some(2));
 }
+
+/// Our image under another name: what its name is found by in the file is changed.
+fn disguised(elf: &Path, folder: &Path) -> std::path::PathBuf {
+    let mut bytes = fs::read(elf).unwrap();
+    let name = steady_common::gain_table::PROVEN_KEY.as_bytes();
+    let places: Vec<usize> =
+        (0..bytes.len() - name.len()).filter(|at| bytes[*at..].starts_with(name)).collect();
+    assert!(!places.is_empty());
+    places.into_iter().for_each(|at| bytes[at] = b'x');
+    let path = folder.join("other.elf");
+    fs::write(&path, bytes).unwrap();
+    path
+}
+
+#[test]
+fn another_firmware_flies_by_its_own_controllers() {
+    let Some(elf) = elf() else { return };
+    let folder = tempfile::tempdir().unwrap();
+    let f = folder.path();
+    disguised(&elf, f);
+    let flown = &fly(f, &elf, &["--elf", "other.elf", "--controller", "mellinger", "--out", "out"])[0];
+    // It was asked what it is, which ours is not.
+    assert_eq!(flown["summary"]["identity"]["device"], "Crazyflie 2.1", "{flown}");
+    assert!(flown["metrics"]["tracking_error_m"].as_f64().unwrap() < 0.2, "{flown}");
+
+    for more in [&["--gains", "nominal"][..], &["--explore"]] {
+        let output = steady(f, &elf, &[&["fly", "--elf", "other.elf"], more].concat());
+        let err = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert!(output.status.code() == Some(2) && err.contains("not the Steady firmware"), "{err}");
+    }
+}
+
+#[cfg(feature = "train")]
+#[test]
+fn another_firmwares_controllers_are_compared_with_ours() {
+    let Some(elf) = elf() else { return };
+    let folder = tempfile::tempdir().unwrap();
+    let f = folder.path();
+    disguised(&elf, f);
+    let evaluate = |more: &[&str]| {
+        let args = [
+            "evaluate",
+            "--task",
+            "takeoff-land",
+            "--controller",
+            "pid",
+            "--judged",
+            "1",
+            "--seeds",
+            "1",
+            "--out",
+            "all",
+        ];
+        let output = steady(f, &elf, &[&args, more].concat());
+        (
+            output.status.code(),
+            String::from_utf8_lossy(&output.stdout).into_owned(),
+            String::from_utf8_lossy(&output.stderr).into_owned(),
+        )
+    };
+    let (code, out, err) = evaluate(&["--drone", "virtual", "--elf", "other.elf", "--json"]);
+    assert_eq!(code, Some(0), "{err}");
+    let report: Value = serde_json::from_str(&out).unwrap();
+    let rows: Vec<(&str, f64)> = report["rows"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|r| {
+            (r["controller"].as_str().unwrap(), r["metrics"]["tracking_error_m"]["mean"].as_f64().unwrap())
+        })
+        .collect();
+    let [("pid", ours), ("official-pid", other), ("official-mellinger", mellinger)] = rows[..] else {
+        panic!("{rows:?}");
+    };
+    // Under its other name it is the same firmware; only its log and the moment of its start differ.
+    assert!((ours - other).abs() < 0.1 * ours, "{rows:?}");
+    assert!(mellinger > 0.001 && (mellinger - other).abs() > 0.05 * other, "{rows:?}");
+
+    // It goes on with the same image only, and the official controllers need one.
+    let (code, _, err) = evaluate(&["--drone", "virtual", "--resume"]);
+    assert!(code == Some(1) && err.contains("official_crc32"), "{err}");
+    let (code, _, err) = evaluate(&["--drone", "virtual", "--controller", "official-pid"]);
+    assert!(code == Some(2) && err.contains("--elf FILE"), "{err}");
+}

@@ -72,6 +72,16 @@ impl Targets {
     }
 }
 
+/// What to do about a package of something else.
+const PACKAGE: &str = "take the release for the Crazyflie 2 (cf2)";
+
+/// True when the Steady firmware is in these bytes, which alone knows gain tables, exploration and the law.
+#[must_use]
+pub fn is_steady(bytes: &[u8]) -> bool {
+    let name = steady_common::gain_table::PROVEN_KEY.as_bytes();
+    bytes.windows(name.len()).any(|window| window == name)
+}
+
 impl Image {
     /// Reads a binary for 0x0800_4000, or a package as the official client has them.
     ///
@@ -120,7 +130,7 @@ impl Image {
     fn unpack(bytes: &[u8]) -> std::result::Result<Self, String> {
         let mut archive =
             zip::ZipArchive::new(Cursor::new(bytes)).map_err(|e| format!("no zip archive: {e}"))?;
-        let manifest = extract(&mut archive, "manifest.json")?;
+        let manifest = extract(&mut archive, "manifest.json").map_err(|e| format!("{e}; {PACKAGE}"))?;
         let manifest: Manifest =
             serde_json::from_slice(&manifest).map_err(|e| format!("manifest.json is invalid: {e}"))?;
         if manifest.version > 2 {
@@ -133,7 +143,7 @@ impl Image {
         let (ours, others): (Vec<_>, Vec<_>) = manifest.files.into_iter().partition(|(_, f)| is_ours(f));
         let [(name, info)] = &ours[..] else {
             return Err(format!(
-                "{} files for the Crazyflie's STM32 in the package; one is needed",
+                "{} files for the Crazyflie's STM32 in the package, and one is needed: {PACKAGE}",
                 ours.len()
             ));
         };
@@ -306,6 +316,10 @@ mod tests {
             ("{", "is invalid"),
             (r#"{"version": 3, "files": {}}"#, "version 3"),
             (r#"{"version": 2, "files": {}}"#, "0 files"),
+            (
+                r#"{"version": 2, "files": {"n": {"platform": "cf2", "target": "nrf51", "type": "fw"}}}"#,
+                "take the release",
+            ),
             (r#"{"version":2,"files":{"b":{"platform":"cf2","target":"stm32","type":"fw"}}}"#, "has no b"),
         ] {
             let error = Image::unpack(&package(manifest, &[])).unwrap_err();

@@ -27,6 +27,7 @@ const PROGRAMS: &[(&str, &str)] = &[
     ("steady-reality", "bench_reality"),
     ("steady", "bench_train"),
     ("virtual-crazyflie", "bench_flight"),
+    ("virtual-crazyflie", "bench_swarm"),
 ];
 
 /// Build and run all benchmarks (optimised), and print one table of their figures.

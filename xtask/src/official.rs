@@ -17,6 +17,9 @@ const VARIABLE: &str = "STEADY_OFFICIAL_ELF";
 const CARD_CONFIG: &str = "1\n512\nofficial\n1\non:fixedFrequency\n500\n1\nstateEstimate.x\nstateEstimate.y\n\
     stateEstimate.z\nstateEstimate.roll\nstateEstimate.pitch\nstateEstimate.yaw\n";
 const MIN_LOG_EVENTS: u64 = 6000;
+/// One colour for the whole LED ring, by the official driver's parameters, and as the LEDs have it.
+const RING: [&str; 4] = ["ring.effect=7", "ring.solidRed=100", "ring.solidGreen=30", "ring.solidBlue=5"];
+const RING_COLOUR: &str = "#641e05";
 
 /// Run the official Crazyflie firmware on the virtual Crazyflie: self-test, cflib, flights against the simulator's
 /// truth, the micro-SD deck, flashing over the radio, and twice the same bits.
@@ -107,8 +110,16 @@ fn fly(elf: &Path, folder: &Path, checks: &mut Checks) -> Result<()> {
     checks.note("two runs", same, if same { "the same bits" } else { "different bits" });
     for (name, controller) in [("PID", "stabilizer.controller=1"), ("Mellinger", "stabilizer.controller=2")] {
         let out = folder.join(name);
-        let summary = flight(elf, &out, "figure8", &["--param", controller])?;
+        let mut more = vec!["--param", controller, "--led-ring"];
+        RING.iter().for_each(|setting| more.extend(["--param", *setting]));
+        let summary = flight(elf, &out, "figure8", &more)?;
         checks.note(&format!("figure eight with its {name}"), landed(&summary), &metrics(&summary));
+        let ring = &summary["led_ring"];
+        let colours = ring["colours"].as_array().map(Vec::as_slice).unwrap_or_default();
+        let good =
+            colours.len() == 12 && colours.iter().all(|c| *c == RING_COLOUR) && ring["bad_pulses"] == 0;
+        let found = format!("{} pictures, {}", ring["pictures"], colours.first().unwrap_or(&Value::Null));
+        checks.note("its LED ring shows one colour", good, &found);
     }
     Ok(())
 }

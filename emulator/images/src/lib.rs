@@ -56,11 +56,15 @@ pub enum Topic {
     FlashLocked,
     /// The independent watchdog.
     Watchdog,
+    /// A timer's compare register fed by DMA.
+    Ring,
+    /// A register that is not modelled.
+    Unmodelled,
 }
 
 impl Topic {
     /// All of them.
-    pub const ALL: [Self; 16] = [
+    pub const ALL: [Self; 18] = [
         Self::ContextSwitch,
         Self::Priorities,
         Self::TailChaining,
@@ -77,5 +81,7 @@ impl Topic {
         Self::Flash,
         Self::FlashLocked,
         Self::Watchdog,
+        Self::Ring,
+        Self::Unmodelled,
     ];
 }

@@ -15,6 +15,7 @@ mod wiring;
 use std::collections::BTreeMap;
 
 use steady_common::crtp::Packet;
+use steady_radio::firmware::is_steady;
 
 use crate::chip::dma::{Dma, Misuse};
 use crate::chip::flash::FlashInterface;
@@ -31,7 +32,6 @@ use crate::cortex::map;
 use crate::cortex::nvic::Nvic;
 use crate::cortex::system::System;
 use crate::cortex::unicorn::Memory;
-use crate::image::is_ours;
 use crate::outside::Outside;
 use card::Card;
 use eeprom::Eeprom;
@@ -314,7 +314,7 @@ impl Board {
     /// The image in flash starts. Our own must not do what a chip only puts up with: store into locked flash,
     /// start a DMA stream with old flags, change one that is on.
     pub(crate) fn choose_strictness(&mut self, flash: &[u8]) {
-        self.is_strict = self.strict.unwrap_or_else(|| is_ours(flash));
+        self.is_strict = self.strict.unwrap_or_else(|| is_steady(flash));
         self.dma.is_lenient = !self.is_strict;
     }
 
@@ -411,4 +411,34 @@ impl Board {
 fn new_timers() -> [Timer; 6] {
     // TIM2 and TIM5 have 32 bits.
     [true, false, false, true, false, false].map(Timer::new)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::outside::Nothing;
+    use crate::{Image, Machine};
+
+    /// Every instruction takes time, so no image does this: it takes a clock that stands still.
+    #[test]
+    fn a_run_without_progress_in_time_is_ended_and_says_where() {
+        let board = Board::new(Card::new(None), Eeprom::default(), Nrf::new(false), Box::new(Nothing));
+        // A stack, and one address for all exceptions: bx lr. The reset goes to the code behind it: svc 0, again.
+        let code = map::FIRMWARE + 4 * 16;
+        let mut words = [code | 1; 17];
+        (words[0], words[1]) = (map::SRAM + 0x1000, (code + 2) | 1);
+        words[16] = 0xDF00_4770;
+        let mut bytes: Vec<u8> = words.iter().flat_map(|word| word.to_le_bytes()).collect();
+        bytes.extend(0xE7FD_u16.to_le_bytes());
+        let image = Image::parse(bytes).unwrap();
+        let mut machine = Machine::new(board, &image).unwrap();
+        assert_eq!(machine.run_until(5 * TICKS_PER_MS), None, "while the clock goes");
+
+        machine.board().scale = 0;
+        let stop = machine.run_until(10 * TICKS_PER_MS);
+        assert_eq!(stop, Some(Stop::NoProgress));
+        let text = machine.explain(&Stop::NoProgress, &image);
+        assert!(text.starts_with("no time passes any more, at 0x0800404"), "{text}");
+        assert!(text.contains("report it"), "{text}");
+    }
 }

@@ -10,6 +10,8 @@ use super::bootloader::Bootloader;
 use super::{Stop, TICKS_PER_MS, TICKS_PER_US};
 use crate::chip::rcc::ResetCause;
 
+/// Name in the LED-ring deck's memory.
+const LED_RING: &[u8; 9] = b"bcLedRing";
 /// Packets that wait for the ground to ask for them, with the one that was sent last; more are dropped
 /// silently.
 const TX_RING: usize = 7;
@@ -188,7 +190,13 @@ impl Nrf {
 
     /// Mounts the LED-ring deck, which uses IO2 and IO3.
     pub fn mount_led_ring(&mut self) {
-        self.decks.push(deck(DeckId::LED_RING, 0x0000_0060, b"bcLedRing"));
+        self.decks.push(deck(DeckId::LED_RING, 0x0000_0060, LED_RING));
+    }
+
+    /// The LED-ring deck is mounted.
+    #[must_use]
+    pub fn has_led_ring(&self) -> bool {
+        self.deck_names().iter().any(|name| name.as_bytes() == LED_RING)
     }
 
     /// Names of the decks that are mounted.

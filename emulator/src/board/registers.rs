@@ -87,9 +87,6 @@ impl Board {
                 let index = (base >> 10 & 7) as usize;
                 self.timers[index].write(offset, value, now)?;
                 self.after_timer(index);
-                if index == 1 {
-                    self.serve_ring(memory);
-                }
             }
             0x4000_2800 => *self.backup.get_mut(offset as usize / 4)? = value,
             0x4000_3000 => {
@@ -136,6 +133,7 @@ impl Board {
                 self.dma.write(0, offset, value)?;
                 self.after_i2c1(memory);
                 self.after_i2c3(memory);
+                self.wake_ring();
             }
             0x4002_6400 => {
                 self.dma.write(1, offset, value)?;

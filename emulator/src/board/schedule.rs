@@ -28,10 +28,11 @@ pub(super) enum Slot {
     Plant,
     DataReadyEnd,
     Nrf,
+    Ring,
     Limit,
 }
 
-pub(super) const SLOTS: [Slot; 17] = [
+pub(super) const SLOTS: [Slot; 18] = [
     Slot::Tick,
     Slot::Timer0,
     Slot::Timer1,
@@ -48,6 +49,7 @@ pub(super) const SLOTS: [Slot; 17] = [
     Slot::Plant,
     Slot::DataReadyEnd,
     Slot::Nrf,
+    Slot::Ring,
     Slot::Limit,
 ];
 
@@ -159,6 +161,7 @@ impl Board {
                 let next = self.nrf.due(now);
                 self.set_due(Slot::Nrf, next);
             }
+            Slot::Ring => self.serve_ring(memory),
             Slot::Limit => {}
         }
     }

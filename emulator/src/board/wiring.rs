@@ -13,7 +13,10 @@ pub(super) const USART6_DR: u32 = 0x4001_1404;
 pub(super) const SPI1_DR: u32 = 0x4001_300C;
 pub(super) const I2C1_DR: u32 = 0x4000_5410;
 pub(super) const I2C3_DR: u32 = 0x4000_5C10;
+const TIM3: usize = 1;
 const TIM3_CCR2: u32 = 0x4000_0438;
+/// TIM3's channels that can ask for the next length of a pulse of the LED ring, and where.
+const RING_REQUESTS: [(u32, Wire); 2] = [(2, Wire::Tim3Compare2), (3, Wire::Tim3Compare3)];
 /// The LED ring's data line: TIM3 channel 2.
 const RING_DATA: Pin = Pin(1, 5);
 /// Time of a byte from the radio processor: ten bits at 1 Mbaud.
@@ -89,6 +92,9 @@ impl Board {
         let (due, level) = (timer.due(), timer.interrupt());
         self.nvic.set_line(TIMER_INTERRUPTS[index], level);
         self.set_due(SLOTS[Slot::Timer0 as usize + index], due);
+        if index == TIM3 {
+            self.wake_ring();
+        }
     }
 
     fn after_dma(&mut self, controller: usize) {
@@ -146,18 +152,32 @@ impl Board {
         self.after_dma(0);
     }
 
-    /// The timer's DMA feeds the LED ring. That a picture takes a third of a millisecond is not
-    /// modelled: all of its pulses come at once.
+    /// While the timer asks and a stream answers, a length comes at the end of every period.
+    pub(super) fn wake_ring(&mut self) {
+        let timer = &self.timers[TIM3];
+        let is_fed =
+            RING_REQUESTS.iter().any(|(channel, wire)| timer.asks_dma(*channel) && self.dma.left(*wire) > 0);
+        let due = if is_fed { timer.period_end() } else { u64::MAX };
+        self.set_due(Slot::Ring, due);
+    }
+
+    /// The timer's DMA puts the length of the next pulse for the LED ring into the compare register.
     pub(super) fn serve_ring(&mut self, memory: &Memory<'_>) {
-        let timer = &self.timers[1];
-        let is_wired = self.gpio.alternate(RING_DATA) == Some(2);
-        if !timer.asks_dma(3) || !is_wired {
-            return;
+        self.timers[TIM3].sync(self.now);
+        let mut has_length = false;
+        for (channel, wire) in RING_REQUESTS {
+            if self.timers[TIM3].asks_dma(channel)
+                && let Some(counts) = self.dma.take_half(wire, TIM3_CCR2, memory)
+            {
+                self.timers[TIM3].write(TIM3_CCR2 & 0x3FF, u32::from(counts), self.now);
+                has_length = true;
+            }
         }
-        while let Some(counts) = self.dma.take_half(Wire::Tim3Compare3, TIM3_CCR2, memory) {
-            self.ring.pulse(u64::from(counts) * 1_000_000_000 / self.timers[1].clock_hz);
+        if has_length && self.gpio.alternate(RING_DATA) == Some(2) {
+            self.ring.pulse(self.timers[TIM3].high_ns(2), self.now * 1000 / TICKS_PER_US);
         }
         self.after_dma(0);
+        self.after_timer(TIM3);
     }
 
     pub(super) fn after_rcc(&mut self) {

@@ -22,6 +22,8 @@ pub enum Wire {
     I2c3Rx,
     /// I2C3 can take a byte.
     I2c3Tx,
+    /// TIM3's second compare value is reached. Moves half-words.
+    Tim3Compare2,
     /// TIM3's third compare value is reached. Moves half-words.
     Tim3Compare3,
 }
@@ -38,13 +40,14 @@ impl Wire {
             Self::I2c1Tx => &[(0, 6, 1), (0, 7, 1)],
             Self::I2c3Rx => &[(0, 2, 3)],
             Self::I2c3Tx => &[(0, 4, 3)],
+            Self::Tim3Compare2 => &[(0, 5, 5)],
             Self::Tim3Compare3 => &[(0, 7, 5)],
         }
     }
 
     /// What the size fields of a stream must say: bytes, or half-words on both sides.
     fn sizes(self) -> u32 {
-        if self == Self::Tim3Compare3 { 0b0101 } else { 0 }
+        if matches!(self, Self::Tim3Compare2 | Self::Tim3Compare3) { 0b0101 } else { 0 }
     }
 }
 
@@ -97,7 +100,7 @@ impl Stream {
     fn next(&self) -> u32 {
         let target = usize::from(self.control & DOUBLE_BUFFER != 0 && self.control & CURRENT_TARGET != 0);
         let done = if self.control & MEMORY_INCREMENT != 0 { self.total - self.left } else { 0 };
-        self.memory[target] + (done << (self.control >> 13 & 3))
+        self.memory[target].wrapping_add(done << (self.control >> 13 & 3))
     }
 
     /// Counts an item and gives the flags that this raises.

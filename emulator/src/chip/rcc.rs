@@ -101,8 +101,9 @@ impl Rcc {
             _ => {
                 let pll = u64::from(self.registers[1]);
                 let source = if pll & (1 << 22) != 0 { 8_000_000 } else { 16_000_000 };
+                // Factors that the chip does not allow (N below 50, M below 2) make no clock there; here, a slow one.
                 let (m, n, p) = (pll & 0x3F, pll >> 6 & 0x1FF, 2 * ((pll >> 16 & 3) + 1));
-                source * n / (m.max(1) * p)
+                source * n.max(50) / (m.max(1) * p)
             }
         };
         let hpre = self.registers[CFGR] >> 4 & 0xF;

@@ -45,7 +45,7 @@ impl Spi {
     /// Clock on the wire, Hz.
     #[must_use]
     pub fn rate_hz(&self) -> u64 {
-        self.clock_hz >> ((self.cr1 >> 3 & 7) + 1)
+        (self.clock_hz >> ((self.cr1 >> 3 & 7) + 1)).max(1)
     }
 
     /// When the byte in the shift register has been exchanged.

@@ -8,7 +8,10 @@ fn scaled(value: u64, by: u64, over: u64, up: bool) -> u64 {
     let more = if up { over - 1 } else { 0 };
     match value.checked_mul(by).and_then(|product| product.checked_add(more)) {
         Some(product) => product / over,
-        None => ((u128::from(value) * u128::from(by) + u128::from(more)) / u128::from(over)) as u64,
+        None => {
+            let wide = (u128::from(value) * u128::from(by) + u128::from(more)) / u128::from(over);
+            u64::try_from(wide).unwrap_or(u64::MAX)
+        }
     }
 }
 
@@ -87,7 +90,8 @@ impl Timer {
     /// First time at which the count without wrapping is at least `count`.
     fn time_of(&self, count: u64) -> u64 {
         let left = count.saturating_sub(self.base_count);
-        self.base_time + scaled(left, TICKS_PER_S * self.prescaler, self.clock_hz, true)
+        let ticks = scaled(left, TICKS_PER_S * self.prescaler, self.clock_hz, true);
+        self.base_time.saturating_add(ticks)
     }
 
     /// Brings the flags up to date.
@@ -130,7 +134,7 @@ impl Timer {
         let period = self.period();
         let mut due = u64::MAX;
         if self.dier & 1 != 0 && self.status & 1 == 0 {
-            due = self.time_of((self.base_count / period + 1) * period);
+            due = self.period_end();
         }
         for (i, compare) in self.compare.into_iter().enumerate() {
             let (flag, compare) = (2 << i, u64::from(compare));
@@ -149,16 +153,28 @@ impl Timer {
         self.status & self.dier & 0x5F != 0
     }
 
-    /// Part of the time that a channel (1 to 4) is on, of 65536; 0 when the channel is off.
-    #[must_use]
-    pub fn duty(&self, channel: usize) -> u32 {
+    /// Counts of a period that a channel (1 to 4) is high; 0 when the channel is off.
+    fn high_counts(&self, channel: usize) -> u64 {
         let index = channel - 1;
         let mode = self.ccmr[index / 2] >> (8 * (index % 2) + 4) & 7;
         let is_on = self.ccer >> (4 * index) & 1 != 0;
         if self.cr1 & 1 == 0 || !is_on || mode != 6 {
             return 0;
         }
-        let compare = u64::from(self.compare[index]).min(self.period());
+        u64::from(self.compare[index]).min(self.period())
+    }
+
+    /// Time of a period that a channel (1 to 4) is high, ns.
+    #[must_use]
+    pub fn high_ns(&self, channel: usize) -> u64 {
+        let counts = u128::from(self.high_counts(channel)) * u128::from(self.prescaler);
+        (counts * 1_000_000_000 / u128::from(self.clock_hz.max(1))) as u64
+    }
+
+    /// Part of the time that a channel (1 to 4) is on, of 65536; 0 when the channel is off.
+    #[must_use]
+    pub fn duty(&self, channel: usize) -> u32 {
+        let compare = self.high_counts(channel);
         if self.is_frozen {
             return if self.base_count % self.period() < compare { 65536 } else { 0 };
         }
@@ -169,6 +185,12 @@ impl Timer {
     #[must_use]
     pub fn asks_dma(&self, channel: u32) -> bool {
         self.is_running() && self.dier >> (8 + channel) & 1 != 0
+    }
+
+    /// When the period ends that it is in.
+    #[must_use]
+    pub fn period_end(&self) -> u64 {
+        self.time_of((self.base_count / self.period() + 1) * self.period())
     }
 
     /// PWM frequency, Hz.
@@ -193,6 +215,8 @@ impl Timer {
             0x28 => (self.next_prescaler - 1) as u32,
             0x2C => self.reload,
             0x34..=0x40 => self.compare[(offset as usize - 0x34) / 4],
+            // BDTR, which only the advanced timers have: what is common code for all of them meets nothing.
+            0x44 => 0,
             _ => return None,
         })
     }
@@ -228,7 +252,7 @@ impl Timer {
             0x28 => self.next_prescaler = u64::from(value & 0xFFFF) + 1,
             0x2C => self.reload = wide(value),
             0x34..=0x40 => self.compare[(offset as usize - 0x34) / 4] = wide(value),
-            0x48 | 0x4C | 0x50 => {}
+            0x44 | 0x48 | 0x4C | 0x50 => {}
             _ => return None,
         }
         Some(())

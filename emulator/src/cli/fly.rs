@@ -60,7 +60,7 @@ impl Cmd {
             mission = mission.identifying();
         }
         let card = setup.card.clone();
-        let mut session = Session::new(setup, Box::new(mission))?;
+        let mut session = self.options.session(setup, Box::new(mission))?;
         let end = session.run(self.limit, None, |(time_us, line)| {
             if self.verbose {
                 eprintln!("{:10.3} s  {line}", *time_us as f64 / 1e6);
@@ -200,6 +200,9 @@ fn describe(s: &Summary, session: &Session, end: &End) -> String {
                 e.runs, e.instructions_mean, e.instructions_max, e.cycles_mean, e.cycles_max
             ),
         );
+    }
+    if let Some(ring) = &s.led_ring {
+        line("LED ring", format!("{} pictures, the last one {}", ring.pictures, ring.colours.join(" ")));
     }
     for log in &s.logs {
         let state = match (&log.problem, log.is_closed) {

@@ -7,7 +7,8 @@ use clap::Args;
 use steady_common::gain_table::{FLASH_ADDRESS, GainTable, PAGE_SIZE};
 use steady_sim::World;
 use virtual_crazyflie::fault::{self, Fault};
-use virtual_crazyflie::session::Setup;
+use virtual_crazyflie::ground::Ground;
+use virtual_crazyflie::session::{Session, Setup};
 use virtual_crazyflie::{Image, sdimage};
 
 /// What the drone is made of.
@@ -41,6 +42,9 @@ pub(crate) struct Options {
     /// Fly without the micro-SD deck.
     #[arg(long, conflicts_with_all = ["card", "card_file"])]
     no_card: bool,
+    /// Mount the LED-ring deck; its colours are in the summary.
+    #[arg(long)]
+    led_ring: bool,
     /// Content of the configuration memory; written back at the end.
     #[arg(long, value_name = "FILE")]
     eeprom: Option<PathBuf>,
@@ -129,6 +133,15 @@ impl Options {
                 (strict, _) => Some(strict),
             },
         })
+    }
+
+    /// A session of this drone, with all its decks.
+    pub(crate) fn session(&self, setup: Setup, ground: Box<dyn Ground>) -> Result<Session> {
+        let mut session = Session::new(setup, ground)?;
+        if self.led_ring {
+            session.machine.board().nrf.mount_led_ring();
+        }
+        Ok(session)
     }
 
     /// True when files are named that one drone alone can have.

@@ -12,7 +12,7 @@ use steady_common::crtp::Packet;
 use virtual_crazyflie::ground::{Broadcast, Udp};
 use virtual_crazyflie::network::Trouble;
 use virtual_crazyflie::scene::Swarm;
-use virtual_crazyflie::session::{End, Session, Setup};
+use virtual_crazyflie::session::{End, Setup};
 
 use super::options::Options;
 
@@ -137,7 +137,7 @@ impl Cmd {
         }
         let address = ground.address()?;
         let setup = Setup { seed, ..self.options.setup(&out, false)? };
-        let mut session = Session::new(setup, Box::new(ground))?;
+        let mut session = self.options.session(setup, Box::new(ground))?;
         session.forget_history();
         if self.drones > 1 {
             session.join(swarm, number, place_m);

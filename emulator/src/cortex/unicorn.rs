@@ -182,6 +182,8 @@ pub enum Exit {
     ExceptionReturn(u32),
     /// An instruction that does not exist, UDF above all.
     Undefined,
+    /// An instruction of a coprocessor that does not exist.
+    NoCoprocessor,
     /// BKPT.
     Breakpoint,
     /// An access to an address where nothing is, or a store into flash.
@@ -362,7 +364,8 @@ impl<B: Bus> Cpu<B> {
             (*self.shared).interrupt = None;
             (*self.shared).bad_access = None;
             (*self.shared).bus.resume();
-            uc_emu_start(self.engine, u64::from(pc | 1), 0, 0, 0)
+            // No address ends the run: this one does not exist.
+            uc_emu_start(self.engine, u64::from(pc | 1), u64::MAX, 0, 0)
         };
         self.why(error)
     }
@@ -381,6 +384,7 @@ impl<B: Bus> Cpu<B> {
                 7 => Exit::Breakpoint,
                 8 => Exit::ExceptionReturn(pc | 1),
                 3 => Exit::FetchError(pc),
+                17 => Exit::NoCoprocessor,
                 other => Exit::Other(other),
             };
         }

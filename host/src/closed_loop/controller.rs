@@ -19,6 +19,10 @@ pub enum ControllerKind {
     Oracle,
     /// Gains trained in many random simulated worlds.
     DomainRandomisation,
+    /// The PID of another firmware, by its own image.
+    OfficialPid,
+    /// The Mellinger controller of another firmware, by its own image.
+    OfficialMellinger,
 }
 
 impl ControllerKind {
@@ -31,6 +35,8 @@ impl ControllerKind {
             Self::Steady => "steady",
             Self::Oracle => "oracle",
             Self::DomainRandomisation => "domain-randomisation",
+            Self::OfficialPid => "official-pid",
+            Self::OfficialMellinger => "official-mellinger",
         }
     }
 
@@ -43,6 +49,8 @@ impl ControllerKind {
             Self::Steady => "STEADY",
             Self::Oracle => "Oracle",
             Self::DomainRandomisation => "Domain randomisation",
+            Self::OfficialPid => "Official PID",
+            Self::OfficialMellinger => "Official Mellinger",
         }
     }
 
@@ -51,9 +59,15 @@ impl ControllerKind {
         matches!(self, Self::Transfer | Self::Steady)
     }
 
+    /// True when it is another firmware's own.
+    pub fn is_official(self) -> bool {
+        matches!(self, Self::OfficialPid | Self::OfficialMellinger)
+    }
+
     pub fn on_drone(self) -> steady_common::Controller {
         match self {
-            Self::Pid => steady_common::Controller::Pid,
+            Self::Pid | Self::OfficialPid => steady_common::Controller::Pid,
+            Self::OfficialMellinger => steady_common::Controller::StockMellinger,
             _ => steady_common::Controller::Differentiable,
         }
     }

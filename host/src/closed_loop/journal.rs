@@ -51,18 +51,12 @@ pub struct Origin {
 impl Origin {
     /// Of a run and a drone; `elf` is the firmware's image, which is looked for if not given.
     pub fn new(run: &Path, drone: &DroneKind, elf: Option<&Path>) -> Result<Self> {
-        let crc = |path: &Path| -> Result<u32> {
-            let length = std::fs::metadata(path).map_or(0, |m| m.len());
-            ensure!(length <= MAX_ELF_BYTES, "{}: {length} bytes are too many", path.display());
-            let bytes = std::fs::read(path).with_context(|| format!("{}: cannot be read", path.display()))?;
-            Ok(crc::Crc::<u32>::new(&crc::CRC_32_ISO_HDLC).checksum(&bytes))
-        };
         Ok(Self {
             run: run.to_owned(),
-            table_crc32: crc(&run.join("gains.bin"))?,
+            table_crc32: file_crc32(&run.join("gains.bin"))?,
             firmware_crc32: match drone {
                 DroneKind::Native => 0,
-                DroneKind::Virtual | DroneKind::Real(_) => crc(&find_image(elf)?)?,
+                DroneKind::Virtual | DroneKind::Real(_) => file_crc32(&find_image(elf)?)?,
             },
             program: format!("{VERSION} {COMMIT}"),
             command: std::env::args().collect(),
@@ -79,6 +73,14 @@ impl Origin {
             None
         }
     }
+}
+
+/// CRC-32 of a table or an image.
+pub(crate) fn file_crc32(path: &Path) -> Result<u32> {
+    let length = std::fs::metadata(path).map_or(0, |m| m.len());
+    ensure!(length <= MAX_ELF_BYTES, "{}: {length} bytes are too many", path.display());
+    let bytes = std::fs::read(path).with_context(|| format!("{}: cannot be read", path.display()))?;
+    Ok(crc::Crc::<u32>::new(&crc::CRC_32_ISO_HDLC).checksum(&bytes))
 }
 
 /// One table: how it was made, flashed and judged, and what was flown with the best table afterwards.

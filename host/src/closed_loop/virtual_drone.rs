@@ -134,7 +134,8 @@ impl VirtualDrone {
             exploration: flight.exploration,
             faults: flight.faults.clone(),
             seed: flight.seed,
-            flash: Some(flight.drone.join(FLASH)),
+            // The firmware of others has no table that was flashed.
+            flash: self.program.is_steady()?.then(|| flight.drone.join(FLASH)),
             eeprom: Some(eeprom),
             card_free_mib: flight.card_free_mib,
             ..VirtualFlight::default()

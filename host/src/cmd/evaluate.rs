@@ -33,7 +33,8 @@ pub(crate) struct Cmd {
     /// the virtual Crazyflie, slower).
     #[arg(long, value_name = "native|virtual", default_value = "native")]
     drone: DroneKind,
-    /// Firmware image of a virtual drone; default: where `cargo xtask firmware` puts it.
+    /// Firmware image of a virtual drone; default: where `cargo xtask firmware` puts it. Another firmware's image, the
+    /// official one for example, flies beside ours: its own PID and Mellinger are compared too.
     #[arg(long)]
     elf: Option<PathBuf>,
     /// Worlds: shipped ones, files, or sample-N for number N of the sampler.

@@ -54,7 +54,8 @@ pub(crate) struct Cmd {
     /// Seed of everything random; the same seed gives the same flight, bit for bit.
     #[arg(long, default_value_t = 1)]
     seed: u64,
-    /// Firmware image; default: where `cargo xtask firmware` puts it.
+    /// Firmware image, ours or another's; default: where `cargo xtask firmware` puts it. Another firmware flies its own
+    /// default controller, or the one that --controller names.
     #[arg(long)]
     elf: Option<PathBuf>,
     /// Folder for the results; several flights get folders flight-01, flight-02, … in it.

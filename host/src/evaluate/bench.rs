@@ -17,9 +17,11 @@ use steady_sim::{Task, World};
 
 use crate::closed_loop::compare::judged_requests;
 use crate::closed_loop::engine::{flight_name, fly_all, whole};
-use crate::closed_loop::journal::Origin;
+use crate::closed_loop::journal::{Origin, file_crc32};
 use crate::closed_loop::learner::SkillLearner;
 use crate::closed_loop::{ClosedLoop, ControllerKind, DroneKind, Journal, Outcome, Settings};
+use crate::error::usage;
+use crate::fly::is_steady;
 use crate::train::config::Config as TrainConfig;
 use crate::train::run as training;
 use crate::{files, gains_file};
@@ -27,6 +29,8 @@ use crate::{files, gains_file};
 use super::ceiling;
 use super::suite::{Protocol, SuiteSettings, learned_on};
 
+/// Another firmware's own controllers.
+const OFFICIAL: [ControllerKind; 2] = [ControllerKind::OfficialPid, ControllerKind::OfficialMellinger];
 /// The protocol's file in the folder.
 const PROTOCOL: &str = "protocol.json";
 
@@ -90,12 +94,16 @@ pub(crate) struct Bench {
     /// Given trainings, by their seeds.
     runs: BTreeMap<u64, PathBuf>,
     drone: DroneKind,
+    /// Our own image, where it is not the one that is built.
     elf: Option<PathBuf>,
+    /// Another firmware's image, with the official controllers.
+    official: Option<PathBuf>,
 }
 
 impl Bench {
     /// Checks settings; nothing is written yet. Given runs take the place of trainings, and their seeds that of
-    /// the settings'. `elf` is a virtual drone's image.
+    /// the settings'. `elf` is a virtual drone's image; that of another firmware flies beside our own, and its
+    /// controllers are compared too.
     pub(crate) fn new(
         settings: SuiteSettings,
         out: &Path,
@@ -106,6 +114,23 @@ impl Bench {
         let mut settings = settings.checked()?;
         drone.name().clone_into(&mut settings.protocol.drone);
         ensure!(!matches!(drone, DroneKind::Real(_)), "an evaluation flies native or virtual drones");
+        let (mut elf, mut official) = (elf, None);
+        if drone == DroneKind::Virtual
+            && let Some(image) = &elf
+            && !is_steady(image)?
+        {
+            settings.protocol.official_crc32 = file_crc32(image)?;
+            official = elf.take();
+        }
+        match (&official, settings.controllers.iter().any(|c| c.is_official())) {
+            (Some(_), false) => settings.controllers.extend(OFFICIAL),
+            (None, true) => {
+                let text =
+                    "the official controllers need another firmware's image: give --drone virtual --elf FILE";
+                return Err(usage(text));
+            }
+            _ => {}
+        }
         let mut worlds = BTreeMap::new();
         for name in &mut settings.worlds {
             let label = Path::new(name).file_stem().unwrap_or_default().to_string_lossy().into_owned();
@@ -128,7 +153,7 @@ impl Bench {
             settings.seeds = by_seed.keys().copied().collect();
         }
         ensure!(settings.seeds.iter().all(|s| *s < 1 << 16), "seeds must be below {}", 1 << 16);
-        Ok(Self { settings, out: out.to_owned(), worlds, runs: by_seed, drone, elf })
+        Ok(Self { settings, out: out.to_owned(), worlds, runs: by_seed, drone, elf, official })
     }
 
     /// Prepares the folder, or makes sure that it holds the beginnings of this very evaluation.
@@ -144,14 +169,15 @@ impl Bench {
             let (was, is) = (serde_json::to_value(&begun)?, serde_json::to_value(&self.settings.protocol)?);
             let fields = was.as_object().into_iter().flatten();
             for (name, value) in fields {
+                // Another firmware's controllers may be added as others may.
+                let is_new = name == "official_crc32" && *value == 0;
                 ensure!(
-                    is.get(name) == Some(value),
+                    is_new || is.get(name) == Some(value),
                     "{} was begun with {name} = {value}, not {}: give the same options, or another --out",
                     self.out.display(),
                     is.get(name).unwrap_or_default()
                 );
             }
-            return Ok(());
         }
         files::make_folder(&self.out)?;
         write(&path, &self.settings.protocol)
@@ -213,7 +239,9 @@ impl Bench {
             Job::Search { .. } => vec![Job::Train { seed: self.first_seed(), randomised: false }],
             Job::Learn(key) => vec![Job::Train { seed: key.seed, randomised: false }],
             Job::Judge(key) => match key.controller {
-                ControllerKind::Pid => Vec::new(),
+                ControllerKind::Pid | ControllerKind::OfficialPid | ControllerKind::OfficialMellinger => {
+                    Vec::new()
+                }
                 ControllerKind::Simulator => vec![Job::Train { seed: key.seed, randomised: false }],
                 ControllerKind::DomainRandomisation => vec![Job::Train { seed: key.seed, randomised: true }],
                 ControllerKind::Oracle => vec![Job::Search { world: key.world.clone(), task: key.task }],
@@ -271,13 +299,16 @@ impl Bench {
     fn judge(&self, key: &Key) -> Result<Vec<Outcome>> {
         let table = self.table(key)?;
         let settings = self.loop_settings(key)?;
-        let drone = settings.simulated_drone(self.elf.as_deref())?;
+        let elf = if key.controller.is_official() { &self.official } else { &self.elf };
+        let drone = settings.simulated_drone(elf.as_deref())?;
         let folder = self.path("cells", key);
         files::make_folder(folder.parent().unwrap_or(&self.out))?;
         whole(&folder, |out| {
             let state = out.join("drone");
             files::make_folder(&state)?;
-            drone.flash(None, &table, &state)?;
+            if let Some(table) = table {
+                drone.flash(None, &table, &state)?;
+            }
             let seeds = settings.comparing_seeds(self.settings.protocol.judged);
             let flights = judged_requests(key.controller, &state, seeds);
             let outcomes = fly_all(&*drone, &flights, out, 1)?;
@@ -342,25 +373,28 @@ impl Bench {
         self.path("cells", key).join(flight_name(1))
     }
 
-    fn table(&self, key: &Key) -> Result<GainTable> {
-        match key.controller {
-            ControllerKind::Pid => Ok(GainTable::built_in()),
-            ControllerKind::Simulator => self.trained(key.seed, false),
-            ControllerKind::DomainRandomisation => self.trained(key.seed, true),
+    /// The gains that a controller flies with; none for another firmware's.
+    fn table(&self, key: &Key) -> Result<Option<GainTable>> {
+        let table = match key.controller {
+            ControllerKind::OfficialPid | ControllerKind::OfficialMellinger => return Ok(None),
+            ControllerKind::Pid => GainTable::built_in(),
+            ControllerKind::Simulator => self.trained(key.seed, false)?,
+            ControllerKind::DomainRandomisation => self.trained(key.seed, true)?,
             ControllerKind::Oracle => {
                 let path = self.search_path(&key.world, key.task);
                 let gains = Gains::from_array(read::<Searched>(&path)?.gains);
                 gains.check().map_err(|error| anyhow::anyhow!("{}: {error}", path.display()))?;
-                Ok(GainTable { gains, ..self.trained(self.first_seed(), false)? })
+                GainTable { gains, ..self.trained(self.first_seed(), false)? }
             }
             ControllerKind::Transfer | ControllerKind::Steady => {
                 let folder = self.loop_folder(key);
                 match Journal::load(&folder)?.end {
-                    Some(end) => ClosedLoop::table(&folder, end.best),
+                    Some(end) => ClosedLoop::table(&folder, end.best)?,
                     None => bail!("{}: has not ended", folder.display()),
                 }
             }
-        }
+        };
+        Ok(Some(table))
     }
 
     fn world(&self, name: &str) -> Result<&BenchWorld> {

@@ -79,6 +79,9 @@ pub(crate) struct Protocol {
     /// Candidates in each.
     pub(crate) oracle_population: usize,
     pub(crate) oracle_flights: usize,
+    /// CRC-32 of another firmware's image, whose controllers fly too; 0 for none.
+    #[serde(default)]
+    pub(crate) official_crc32: u32,
 }
 
 impl Protocol {
@@ -166,6 +169,7 @@ impl SuiteSettings {
                 oracle_generations: 40,
                 oracle_population: 16,
                 oracle_flights: 2,
+                official_crc32: 0,
             },
         };
         let tasks = vec![Task::TakeoffLand, Task::FigureEight];

@@ -10,12 +10,14 @@ mod floats;
 mod i2c;
 mod priorities;
 mod reg;
+mod ring;
 mod sleep;
 mod spi;
 mod stack_pointer;
 mod systick;
 mod tail_chaining;
 mod trace;
+mod unmodelled;
 mod vectors;
 mod watchdog;
 
@@ -47,6 +49,8 @@ fn main() -> ! {
         Topic::Flash => flash::run(),
         Topic::FlashLocked => flash::locked(),
         Topic::Watchdog => watchdog::run(),
+        Topic::Ring => ring::run(),
+        Topic::Unmodelled => unmodelled::run(),
     }
     trace::end()
 }

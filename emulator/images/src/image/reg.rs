@@ -81,6 +81,12 @@ pub(super) const DWT_CTRL: Reg = Reg(0xE000_1000);
 pub(super) const DWT_CYCCNT: Reg = Reg(0xE000_1004);
 
 // The chip (RM0090, 2.3 and the register maps of the chapters).
+pub(super) const TIM3_CR1: Reg = Reg(0x4000_0400);
+pub(super) const TIM3_DIER: Reg = Reg(0x4000_040C);
+pub(super) const TIM3_CCMR1: Reg = Reg(0x4000_0418);
+pub(super) const TIM3_CCER: Reg = Reg(0x4000_0420);
+pub(super) const TIM3_ARR: Reg = Reg(0x4000_042C);
+pub(super) const TIM3_CCR2: Reg = Reg(0x4000_0438);
 pub(super) const IWDG_KR: Reg = Reg(0x4000_3000);
 pub(super) const IWDG_PR: Reg = Reg(0x4000_3004);
 pub(super) const IWDG_RLR: Reg = Reg(0x4000_3008);
@@ -91,6 +97,7 @@ pub(super) const I2C1_SR1: Reg = Reg(0x4000_5414);
 pub(super) const I2C1_SR2: Reg = Reg(0x4000_5418);
 pub(super) const I2C1_CCR: Reg = Reg(0x4000_541C);
 pub(super) const I2C1_TRISE: Reg = Reg(0x4000_5420);
+pub(super) const SDIO_POWER: Reg = Reg(0x4001_2C00);
 pub(super) const SPI1_CR1: Reg = Reg(0x4001_3000);
 pub(super) const SPI1_CR2: Reg = Reg(0x4001_3004);
 pub(super) const SPI1_SR: Reg = Reg(0x4001_3008);
@@ -117,8 +124,15 @@ pub(super) const RCC_CSR: Reg = Reg(0x4002_3874);
 pub(super) const FLASH_KEYR: Reg = Reg(0x4002_3C04);
 pub(super) const FLASH_SR: Reg = Reg(0x4002_3C0C);
 pub(super) const FLASH_CR: Reg = Reg(0x4002_3C10);
+pub(super) const DMA1_HISR: Reg = Reg(0x4002_6004);
+pub(super) const DMA1_HIFCR: Reg = Reg(0x4002_600C);
 pub(super) const DMA2_LISR: Reg = Reg(0x4002_6400);
 pub(super) const DMA2_LIFCR: Reg = Reg(0x4002_6408);
+
+/// Registers of a stream of DMA1, as of DMA2.
+pub(super) fn dma1_stream(number: u32, register: u32) -> Reg {
+    Reg(0x4002_6010 + 0x18 * number + 4 * register)
+}
 
 /// Registers of a stream of DMA2: CR, NDTR, PAR, M0AR, M1AR, FCR.
 pub(super) fn dma2_stream(number: u32, register: u32) -> Reg {
