@@ -269,6 +269,28 @@ fn a_fault_resets_only_when_the_radio_processor_is_quiet() {
     assert_eq!(session.machine.resets.len(), 119, "each of them is a reset");
 }
 
+/// The task stands still, interrupts do not: the reset waits for a quiet radio processor.
+#[test]
+fn a_flight_loop_that_stands_still_never_ends_in_the_roms_bootloader() {
+    let Some(mut session) = drone(&[]) else { return };
+    let step = session.image().address_of("<steady_firmware::flight::Flight>::step").expect("not inlined");
+    // `b .`, a jump to itself, as the first instruction.
+    let (_, memory) = session.machine.parts();
+    let at = (step & !1) as usize - 0x0800_0000;
+    memory.flash[at..at + 2].copy_from_slice(&[0xFE, 0xE7]);
+    let mut until = 0;
+    while session.machine.resets.len() < 25 {
+        until += 100 * TICKS_PER_MS;
+        assert_eq!(session.machine.run_until(until), None);
+        assert!(!session.machine.is_in_rom, "reset {}", session.machine.resets.len());
+        assert!(until < 200 * 1000 * TICKS_PER_MS, "{:?}", session.machine.resets);
+    }
+    let causes = session.machine.resets.iter().map(|(_, cause)| *cause);
+    assert!(causes.into_iter().all(|cause| cause == ResetCause::Software), "{:?}", session.machine.resets);
+    let (board, _) = session.machine.parts();
+    assert_eq!(board.motors(), [0; 4]);
+}
+
 #[test]
 fn it_starts_from_the_reset_clock_as_from_the_bootloaders() {
     let Some(mut session) = drone(&[]) else { return };
@@ -276,4 +298,23 @@ fn it_starts_from_the_reset_clock_as_from_the_bootloaders() {
     let summary = assert_flies(&mut session);
     assert!(summary.console.contains("start by reset line"), "{}", summary.console);
     assert_eq!(session.machine.board().motor_frequency_hz(), 328_125.0);
+}
+
+/// probe-rs and defmt-print read the same ring with the same decoder and the same texts.
+#[test]
+fn what_the_firmware_says_to_a_debugger_decodes_with_the_texts_of_its_elf() {
+    let Some(mut session) = drone(&[]) else { return };
+    session.run(2.0, None, |_| ());
+    assert_eq!(session.damaged_lines, 0);
+    let console = session.scene().ground.mission().unwrap().console.clone();
+    let said: Vec<&str> = console.lines().filter(|line| !line.is_empty()).collect();
+    assert!(said.len() >= 3 && said[0].starts_with("Steady "), "{console}");
+    for line in said {
+        assert!(session.lines.iter().any(|(_, text)| text.contains(line)), "{line}: {:?}", session.lines);
+    }
+    // Each has the time of the firmware's own clock, a moment before the debugger read it.
+    for (read_us, text) in &session.lines {
+        let written_us: f64 = text.split_whitespace().next().unwrap().parse::<f64>().unwrap() * 1e6;
+        assert!(written_us <= *read_us as f64 && written_us + 20e3 > *read_us as f64, "{read_us}: {text}");
+    }
 }

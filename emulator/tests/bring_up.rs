@@ -257,6 +257,17 @@ fn the_led_ring_shows_the_colours_that_a_client_asks_for() {
     set(&mut client, "ring.effect", Value::U8(13)).unwrap();
     wait(&drone, 0.2);
     assert_eq!(shown(&drone)[..3], [[255, 0, 0], [0, 255, 0], [0, 0, 0]]);
+    // A show: half a second of blue, then the third LED green, as cflib writes it.
+    let (id, size) = client.find_memory(memory::Kind::LedTimings).unwrap().unwrap();
+    assert_eq!(size, 256);
+    let steps = [[12, 0x00, 0x1F, 0x00], [25, 0x07, 0xE0, 0x03], [0; 4]];
+    let data = Data::new(&steps.concat()).unwrap();
+    link.send(&memory::Request::Write { id, address: 0, data }.encode()).unwrap();
+    set(&mut client, "ring.effect", Value::U8(17)).unwrap();
+    wait(&drone, 0.2);
+    assert_eq!(shown(&drone), [[0, 0, 255]; 12]);
+    wait(&drone, 0.6);
+    assert_eq!(shown(&drone)[1..4], [[0, 0, 255], [0, 255, 0], [0, 0, 255]]);
     set(&mut client, "ring.effect", Value::U8(0)).unwrap();
     wait(&drone, 0.2);
     assert_eq!(shown(&drone), [[0; 3]; 12]);

@@ -37,6 +37,7 @@ use steady_common::usdlog::{FILE_CRC, Header, Layout, Scanner, Type, write};
 use steady_common::value::Value;
 use steady_common::{Quat, Vec3, planner};
 use steady_firmware::eeprom::{Eeprom, Failed, SIZE, Store};
+use steady_firmware::route::Route;
 use steady_firmware::services::{Context, Device, Services, StoreDone};
 use steady_firmware::settings::Settings;
 use steady_firmware::storage::Config;
@@ -306,7 +307,11 @@ fn crtp(r: &mut Random) {
             check_command(&command);
             !full
         };
+        if r.below(50) == 0 {
+            services.set_usb(r.below(2) == 0);
+        }
         let mut context = Context {
+            route: [Route::Radio, Route::Usb][r.below(2)],
             settings: &mut settings,
             telemetry: &telemetry,
             device: &device,

@@ -18,6 +18,7 @@ pub(crate) mod spi;
 pub(crate) mod stack;
 pub(crate) mod time;
 pub(crate) mod uart;
+pub(crate) mod usb;
 pub(crate) mod watchdog;
 
 use steady_firmware::fault::ResetReason;
@@ -38,6 +39,7 @@ pub(crate) struct Board {
     pub(crate) sensors: i2c::SensorBus,
     pub(crate) eeprom: i2c::EepromBus,
     pub(crate) radio: uart::Port,
+    pub(crate) usb: usb::Port,
     pub(crate) decks: Decks,
 }
 
@@ -75,6 +77,10 @@ pub(crate) fn start() -> Board {
         sensors: i2c::sensors(p.I2C3, a.pa8, c.pc9, &mut rcc),
         eeprom: i2c::eeprom(p.I2C1, b.pb6, b.pb7, &mut rcc),
         radio: uart::Port::new(p.USART6, c.pc6, c.pc7),
+        usb: usb::Port {
+            blocks: (p.OTG_FS_GLOBAL, p.OTG_FS_DEVICE, p.OTG_FS_PWRCLK),
+            pins: (a.pa11, a.pa12),
+        },
         decks: Decks {
             leds,
             card: Some(spi::Port { spi: p.SPI1, pins: (a.pa5, a.pa6, a.pa7), select: c.pc12 }),

@@ -45,6 +45,8 @@ pub enum Kind {
     HardFault = 2,
     /// An interrupt without a handler.
     Unhandled = 3,
+    /// The flight loop stood still, though interrupts went on.
+    Late = 4,
 }
 
 /// Registers of a hard fault; zero for other kinds.
@@ -118,7 +120,9 @@ impl Record {
     /// What happened.
     #[must_use]
     pub fn kind(&self) -> Option<Kind> {
-        [Kind::Panic, Kind::HardFault, Kind::Unhandled].into_iter().find(|kind| *kind as u32 == self.kind)
+        [Kind::Panic, Kind::HardFault, Kind::Unhandled, Kind::Late]
+            .into_iter()
+            .find(|kind| *kind as u32 == self.kind)
     }
 
     /// The text.
@@ -155,6 +159,7 @@ impl fmt::Display for Record {
                 r.pc, r.lr, r.cfsr, r.hfsr, r.address
             )?,
             Some(Kind::Unhandled) => write!(f, "unhandled interrupt")?,
+            Some(Kind::Late) => write!(f, "flight loop late")?,
             None => return f.write_str("no fault"),
         }
         write!(f, " after {} ms: {}", self.uptime_ms, self.text())

@@ -5,14 +5,12 @@ mod radio;
 mod shared;
 mod storage;
 
-use core::fmt::Write;
 use core::mem::MaybeUninit;
 use core::ptr::addr_of_mut;
 
 use defmt_rtt as _;
 use embassy_executor::{Executor, InterruptExecutor, SendSpawner};
 use embassy_time::Delay;
-use heapless::String;
 use steady_common::board::Board as BoardKind;
 use steady_common::config_block::{ConfigBlock, Degrees};
 use steady_common::gain_table;
@@ -27,7 +25,7 @@ use steady_firmware::storage::{Drain, Feed};
 use stm32f4xx_hal::pac::interrupt;
 
 use self::shared::say;
-use crate::board::{self, Board, fault, irq, memory, uart};
+use crate::board::{self, Board, fault, irq, memory, uart, usb};
 
 const VERSION: &str = env!("CARGO_PKG_VERSION");
 const COMMIT: &str = env!("STEADY_COMMIT");
@@ -59,7 +57,7 @@ static mut SERVICES: MaybeUninit<Services> = MaybeUninit::uninit();
 /// Looks at the stored configuration, starts the other tasks, and becomes the storage task.
 #[embassy_executor::task]
 async fn boot(flight: SendSpawner, radio: SendSpawner, board: Board) {
-    let Board { reason, motors, watchdog, sensors, eeprom, radio: line, mut decks } = board;
+    let Board { reason, motors, watchdog, sensors, eeprom, radio: line, usb, mut decks } = board;
     say(format_args!("Steady {VERSION} ({COMMIT}), start by {reason}"));
     if let Some(record) = fault::take_record() {
         say(format_args!("last run: {record}"));
@@ -107,9 +105,14 @@ async fn boot(flight: SendSpawner, radio: SendSpawner, board: Board) {
     let Some((receiver, sender)) = uart::init(line, &mut decks.rcc) else {
         unreachable!("84 MHz make 1 Mbaud")
     };
+    let usb = usb::init(usb, &mut decks.rcc);
+    if usb.is_none() {
+        say(format_args!("the USB controller does not answer: radio only"));
+    }
     let parts = radio::Parts {
         receiver,
         sender,
+        usb,
         services,
         commands: to_flight,
         settings,
@@ -144,12 +147,8 @@ fn states(
 /// Says which board this is.
 fn say_platform() {
     let (text, board) = (BoardKind::otp_text(memory::otp()), BoardKind::from_otp(memory::otp()));
-    let mut serial = String::<24>::new();
-    for byte in memory::unique_id() {
-        // Two digits for each of twelve bytes.
-        let _ = write!(serial, "{byte:02x}");
-    }
-    say(format_args!("board {}, serial {serial}", if text.is_empty() { "blank" } else { text }));
+    let text = if text.is_empty() { "blank" } else { text };
+    say(format_args!("board {text}, serial {}", memory::serial()));
     if !board.is_supported() {
         let name = board.device_name();
         say(format_args!("this is a {name}: Steady flies the Crazyflie 2.1 and 2.1+ only, and does not arm"));

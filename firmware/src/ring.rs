@@ -6,6 +6,7 @@
 //! | 7 | one colour, `ring.solidRed` … |
 //! | 13 | a colour for each LED, from the ring's memory |
 //! | 14 | one colour that fades to `ring.fadeColor` in `ring.fadeTime` |
+//! | 17 | a show from the ring's second memory, once |
 //! | others | the drone's state, as below |
 //!
 //! | ring | means |
@@ -51,6 +52,7 @@ const OFF: u8 = 0;
 const SOLID: u8 = 7;
 const MEMORY: u8 = 13;
 const FADE: u8 = 14;
+const TIMINGS: u8 = 17;
 
 /// A colour.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -84,19 +86,64 @@ impl Colour {
         Self::new(dim(self.red), dim(self.green), dim(self.blue))
     }
 
+    /// A part of the way to another colour.
+    #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "between two bytes")]
+    fn towards(self, to: Self, part: f32) -> Self {
+        let mix = |from: u8, to: u8| (f32::from(from) + part * (f32::from(to) - f32::from(from)) + 0.5) as u8;
+        Self::new(mix(self.red, to.red), mix(self.green, to.green), mix(self.blue, to.blue))
+    }
+
+    /// From 5 bits of red, 6 of green and 5 of blue, high byte first; full stays full.
+    fn from_565(high: u8, low: u8) -> Self {
+        let (red, green) = (u16::from(high >> 3), u16::from(high & 7) << 3 | u16::from(low >> 5));
+        let blue = u16::from(low & 0x1F);
+        let five = |part: u16| ((part * 255 + 15) / 31) as u8;
+        let six = |part: u16| ((part * 255 + 31) / 63) as u8;
+        Self::new(five(red), six(green), five(blue))
+    }
+
     /// As the chain wants it: green, red, blue, highest bit first.
     fn bits(self) -> u32 {
         u32::from_be_bytes([0, self.green, self.red, self.blue])
     }
 }
 
-/// The ring's memory: a colour for each LED, 5 bits of red, 6 of green and 5 of blue, high byte first.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct LedMemory([u8; Self::SIZE]);
+/// A memory of the ring that clients write.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Memory<const SIZE: usize>([u8; SIZE]);
 
-impl LedMemory {
+/// Steps of a show, the one that ends it included.
+const STEPS: usize = 64;
+/// Bytes of a step.
+const STEP: usize = 4;
+/// Unit of a step's length, ms.
+const STEP_MS: u32 = 40;
+
+/// A colour for each LED, two bytes each.
+pub type ColourMemory = Memory<{ 2 * LEDS }>;
+/// A show: steps of four bytes. Length in 40 ms; colour in two bytes; then the LED from 1 on, or 0 for all
+/// (bits 0 to 3), whether the colour comes slowly (bit 4), and seconds for a turn of the ring, or 0 (bits 5 to 7).
+/// A step of no length and no colour ends it.
+pub type TimingMemory = Memory<{ STEPS * STEP }>;
+
+/// Both memories.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct LedMemory {
+    /// Colours of the LEDs.
+    pub colours: ColourMemory,
+    /// The show.
+    pub timings: TimingMemory,
+}
+
+impl<const SIZE: usize> Default for Memory<SIZE> {
+    fn default() -> Self {
+        Self([0; SIZE])
+    }
+}
+
+impl<const SIZE: usize> Memory<SIZE> {
     /// Bytes it has.
-    pub const SIZE: usize = 2 * LEDS;
+    pub const SIZE: usize = SIZE;
 
     /// Its bytes.
     #[must_use]
@@ -110,21 +157,63 @@ impl LedMemory {
         let room = start.checked_add(bytes.len()).and_then(|end| self.0.get_mut(start..end));
         room.map(|room| room.copy_from_slice(bytes)).is_some()
     }
+}
 
+impl ColourMemory {
     fn colours(&self) -> [Colour; LEDS] {
         let mut colours = [Colour::BLACK; LEDS];
-        for (colour, bytes) in colours.iter_mut().zip(self.0.chunks_exact(2)) {
-            if let [high, low] = *bytes {
-                let (red, green) = (u16::from(high >> 3), u16::from(high & 7) << 3 | u16::from(low >> 5));
-                let blue = u16::from(low & 0x1F);
-                // To 8 bits, rounded, so that full stays full.
-                let five = |part: u16| ((part * 255 + 15) / 31) as u8;
-                let six = |part: u16| ((part * 255 + 31) / 63) as u8;
-                *colour = Colour::new(five(red), six(green), five(blue));
-            }
+        for (colour, [high, low]) in colours.iter_mut().zip(self.0.as_chunks().0) {
+            *colour = Colour::from_565(*high, *low);
         }
         colours
     }
+}
+
+impl TimingMemory {
+    /// The show at a time after its beginning; at its end it stands still.
+    fn picture(&self, mut left_ms: u32) -> [Colour; LEDS] {
+        let (mut leds, mut turns) = ([Colour::BLACK; LEDS], 0.0);
+        for [length, high, low, how] in self.0.as_chunks::<STEP>().0 {
+            if (*length, *high, *low) == (0, 0, 0) {
+                break;
+            }
+            let length_ms = STEP_MS * u32::from(*length);
+            let (is_last, passed_ms) = (left_ms <= length_ms, left_ms.min(length_ms));
+            let (which, is_slow, turn_s) = (usize::from(how & 0xF), how & 0x10 != 0, how >> 5);
+            let part =
+                if is_slow && is_last && length_ms > 0 { passed_ms as f32 / length_ms as f32 } else { 1.0 };
+            if turn_s > 0 {
+                turns += passed_ms as f32 / (1000.0 * f32::from(turn_s));
+            }
+            let colour = Colour::from_565(*high, *low);
+            for (led, number) in leds.iter_mut().zip(1..) {
+                if which == 0 || which == number {
+                    *led = led.towards(colour, part);
+                }
+            }
+            if is_last {
+                break;
+            }
+            left_ms -= length_ms;
+        }
+        turned(&leds, turns)
+    }
+}
+
+/// The picture turned round, between two LEDs too.
+#[allow(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "a show has at most 64 steps of 10 s"
+)]
+fn turned(leds: &[Colour; LEDS], turns: f32) -> [Colour; LEDS] {
+    let whole = turns * LEDS as f32;
+    let (shift, part) = (whole as usize, whole - (whole as usize) as f32);
+    let at = |led: usize| leds.get(led % LEDS).copied().unwrap_or_default();
+    core::array::from_fn(|led| {
+        let from = led + LEDS - shift % LEDS;
+        at(from).towards(at(from + LEDS - 1), part)
+    })
 }
 
 /// Chooses what the ring shows.
@@ -134,6 +223,8 @@ pub struct Lights {
     from: Colour,
     to: Colour,
     since_ms: u32,
+    /// When the show began.
+    show_ms: Option<u32>,
 }
 
 impl Lights {
@@ -146,10 +237,17 @@ impl Lights {
         telemetry: &Telemetry,
         card: storage::State,
     ) -> [Colour; LEDS] {
+        if settings.effect != TIMINGS {
+            self.show_ms = None;
+        }
         match settings.effect {
             OFF => [Colour::BLACK; LEDS],
             SOLID => [settings.solid; LEDS],
-            MEMORY => memory.colours(),
+            MEMORY => memory.colours.colours(),
+            TIMINGS => {
+                let began_ms = *self.show_ms.get_or_insert(now_ms);
+                memory.timings.picture(now_ms.wrapping_sub(began_ms))
+            }
             FADE => [self.fade(now_ms, settings); LEDS],
             _ => show(now_ms, telemetry, card),
         }
@@ -166,13 +264,10 @@ impl Lights {
         present
     }
 
-    #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "between two bytes")]
     fn faded(&self, now_ms: u32, time_s: f32) -> Colour {
         let passed_s = now_ms.wrapping_sub(self.since_ms) as f32 * 1e-3;
         let part = if passed_s < time_s { passed_s / time_s } else { 1.0 };
-        let mix = |from: u8, to: u8| (f32::from(from) + part * (f32::from(to) - f32::from(from)) + 0.5) as u8;
-        let (from, to) = (self.from, self.to);
-        Colour::new(mix(from.red, to.red), mix(from.green, to.green), mix(from.blue, to.blue))
+        self.from.towards(self.to, part)
     }
 }
 
@@ -323,8 +418,10 @@ mod tests {
         (settings.effect, settings.solid) = (SOLID, Colour::new(1, 200, 3));
         assert_eq!(at(0, &settings, &memory), [Colour::new(1, 200, 3); LEDS]);
         settings.effect = MEMORY;
-        assert!(memory.write(2, &[0xF8, 0x00, 0x07, 0xE0]) && memory.write(22, &[0x00, 0x1F]));
-        assert!(!memory.write(23, &[0, 0]) && !memory.write(u32::MAX, &[0]), "outside");
+        assert!(
+            memory.colours.write(2, &[0xF8, 0x00, 0x07, 0xE0]) && memory.colours.write(22, &[0x00, 0x1F])
+        );
+        assert!(!memory.colours.write(23, &[0, 0]) && !memory.colours.write(u32::MAX, &[0]), "outside");
         let picture = at(0, &settings, &memory);
         assert_eq!(picture[..3], [Colour::BLACK, Colour::new(255, 0, 0), Colour::new(0, 255, 0)]);
         assert_eq!(picture[11], Colour::new(0, 0, 255));
@@ -338,6 +435,58 @@ mod tests {
         assert_eq!(fade(9000, &settings), Colour::BLACK);
         settings.effect = OFF;
         assert_eq!(fade(9000, &settings), Colour::BLACK);
+    }
+
+    /// The bytes are those of cflib's `LEDTimingsDriverMemory`.
+    #[test]
+    fn a_show_plays_once_step_by_step() {
+        let (red, green, dark) = (Colour::new(255, 0, 0), Colour::new(0, 255, 0), Colour::BLACK);
+        let mut memory = LedMemory::default();
+        let steps = [
+            [25, 0xF8, 0x00, 0x00], // all red for a second
+            [0, 0x07, 0xE0, 0x01],  // the first LED green, at once with the next
+            [50, 0x07, 0xE0, 0x42], // the second too, for two seconds, one turn of the ring
+            [25, 0x00, 0x00, 0x10], // all fade away in a second
+            [0, 0, 0, 0],
+            [25, 0xFF, 0xFF, 0x00], // behind the end
+        ];
+        assert!(memory.timings.write(0, &steps.concat()));
+        assert!(!memory.timings.write(254, &[0; 3]), "outside");
+        let settings = RingSettings { effect: TIMINGS, ..crate::settings::Settings::new().ring };
+        let (mut lights, telemetry) = (Lights::default(), Telemetry::default());
+        let mut at = |now_ms, settings: &RingSettings| {
+            lights.picture(now_ms, settings, &memory, &telemetry, storage::State::Ready)
+        };
+        let began = 70_000;
+        assert_eq!(at(began, &settings), [red; LEDS]);
+        assert_eq!(at(began + 1000, &settings), [red; LEDS]);
+        let two = |shift: usize| {
+            let mut leds = [red; LEDS];
+            (leds[shift % LEDS], leds[(shift + 1) % LEDS]) = (green, green);
+            leds
+        };
+        assert_eq!(at(began + 1001, &settings)[1], green);
+        assert_eq!(at(began + 1500, &settings), two(3), "a quarter of the turn");
+        let between = at(began + 1500 + 2000 / 24, &settings);
+        assert_eq!(
+            (between[3].red, between[3].green),
+            (127, 128),
+            "half of the way from one LED to the next"
+        );
+        assert_eq!(between[4], green);
+        assert_eq!(at(began + 3000, &settings), two(0), "round");
+        assert_eq!(at(began + 3500, &settings)[5], Colour::new(128, 0, 0), "half faded");
+        for now_ms in [began + 4000, began + 4001, began + 1_000_000] {
+            assert_eq!(at(now_ms, &settings), [dark; LEDS]);
+        }
+        // Chosen again, it begins again.
+        assert_eq!(at(began + 9000, &RingSettings { effect: OFF, ..settings }), [dark; LEDS]);
+        assert_eq!(at(began + 9001, &settings), [red; LEDS]);
+        // Whatever a client writes, there is a picture.
+        memory.timings.0 = [0xFF; STEPS * STEP];
+        for ms in [0, 1, 999, 700_000, u32::MAX] {
+            memory.timings.picture(ms);
+        }
     }
 
     #[test]

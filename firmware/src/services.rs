@@ -1,4 +1,4 @@
-//! The radio side: one module per CRTP port, and the one place where packets are handed to them.
+//! The clients' side: one module per CRTP port, and the one place where packets are handed to them.
 //!
 //! [`Services::handle`] takes a packet and gives the answer, if there is one; [`Services::poll`]
 //! gives what the drone says by itself (log blocks, console text, answers that had to wait). What the
@@ -27,6 +27,7 @@ use steady_common::syslink::Deck;
 
 use crate::drivers::Doubts;
 use crate::ring::LedMemory;
+use crate::route::Route;
 use crate::settings::Settings;
 use crate::storage::Status;
 use crate::telemetry::Telemetry;
@@ -67,6 +68,8 @@ pub struct Device {
 
 /// Everything the services work with.
 pub struct Context<'a> {
+    /// The link that is served: where a packet came from, and where an answer goes.
+    pub route: Route,
     /// What parameters change.
     pub settings: &'a mut Settings,
     /// The last flight step.
@@ -108,6 +111,7 @@ pub struct Services {
     sticks: commander::Sticks,
     pending: pending::Pending,
     last_heard_ms: Option<u32>,
+    usb_is_on: bool,
     bad_packets: u32,
     lost_commands: u32,
 }
@@ -134,6 +138,7 @@ impl Services {
             sticks: commander::Sticks::default(),
             pending: pending::Pending::default(),
             last_heard_ms: None,
+            usb_is_on: false,
             bad_packets: 0,
             lost_commands: 0,
         }
@@ -151,15 +156,46 @@ impl Services {
         self.lost_commands
     }
 
-    /// True when a client was heard in the last second.
+    /// A client has switched the packets to USB, or is gone from there. One without log blocks: those that
+    /// run belong to the other.
+    pub fn set_usb(&mut self, is_on: bool) {
+        if self.usb_is_on != is_on {
+            self.usb_is_on = is_on;
+            self.logs.reset();
+            self.pending.forget(Route::Usb);
+        }
+    }
+
+    /// Where the drone's own reports go (log blocks, console, changed parameters): to USB while a client
+    /// wants them there, as with the official firmware.
+    #[must_use]
+    pub fn reports_go_by(&self) -> Route {
+        if self.usb_is_on { Route::Usb } else { Route::Radio }
+    }
+
+    /// True when there is a client: on USB, or one whose radio was heard in the last second.
     #[must_use]
     pub fn is_connected(&self, now_ms: u32) -> bool {
-        self.last_heard_ms.is_some_and(|t| now_ms.wrapping_sub(t) <= SILENCE_MS)
+        self.is_connected_by(Route::Usb, now_ms) || self.is_connected_by(Route::Radio, now_ms)
+    }
+
+    fn is_connected_by(&self, route: Route, now_ms: u32) -> bool {
+        match route {
+            // Clients poll by radio, and say nothing by USB while they have nothing to ask.
+            Route::Radio => self.last_heard_ms.is_some_and(|t| now_ms.wrapping_sub(t) <= SILENCE_MS),
+            Route::Usb => self.usb_is_on,
+        }
+    }
+
+    fn hear(&mut self, now_ms: u32, route: Route) {
+        if route == Route::Radio {
+            self.last_heard_ms = Some(now_ms);
+        }
     }
 
     /// Takes a packet that was sent to this drone; gives the answer.
     pub fn handle(&mut self, now_ms: u32, packet: &Packet, context: &mut Context<'_>) -> Option<Packet> {
-        self.last_heard_ms = Some(now_ms);
+        self.hear(now_ms, context.route);
         if packet.is_null() {
             return None;
         }
@@ -168,7 +204,7 @@ impl Services {
 
     /// Takes a packet that was sent to everyone: motion capture and emergencies only, never answered.
     pub fn handle_broadcast(&mut self, now_ms: u32, packet: &Packet, context: &mut Context<'_>) {
-        self.last_heard_ms = Some(now_ms);
+        self.hear(now_ms, context.route);
         if packet.is_null() {
             return;
         }
@@ -181,16 +217,22 @@ impl Services {
         });
     }
 
-    /// The next thing the drone has to say by itself. To be called until nothing comes.
+    /// The next thing the drone has to say by itself on a link. To be called until nothing comes.
     pub fn poll(&mut self, now_ms: u32, context: &Context<'_>) -> Option<Packet> {
-        if !self.is_connected(now_ms) {
-            self.logs.reset();
-            self.pending = pending::Pending::default();
+        let (route, reports) = (context.route, context.route == self.reports_go_by());
+        if !self.is_connected_by(route, now_ms) {
+            if reports {
+                self.logs.reset();
+            }
+            self.pending.forget(route);
             return None;
         }
-        self.pending
-            .poll(now_ms, context.telemetry)
-            .or_else(|| self.params.poll(&context.view()))
+        let answer = self.pending.poll(route, now_ms, context.telemetry);
+        if answer.is_some() || !reports {
+            return answer;
+        }
+        self.params
+            .poll(&context.view())
             .or_else(|| self.console.poll())
             .or_else(|| self.logs.poll(now_ms, &context.view()))
     }

@@ -9,6 +9,7 @@ use proptest::prelude::*;
 use steady_common::config_block::ConfigBlock;
 use steady_common::value::Value;
 use steady_firmware::eeprom::{Eeprom, Failed, SIZE, Store};
+use steady_firmware::route::Route;
 use steady_firmware::services::{StoreJob, StoreRequest};
 use steady_firmware::settings::Settings;
 use steady_firmware::toc::{PARAMS, param_id};
@@ -126,7 +127,7 @@ fn a_configuration_is_the_old_or_the_new_one_after_any_cut() {
 fn kept_parameters_come_back() {
     let mut store = Store::new(Memory::blank());
     let id = |group, name| param_id(group, name).unwrap();
-    let job = |id, request| StoreJob { id, request };
+    let job = |id, request| StoreJob { id, route: Route::Radio, request };
     for (id, value) in [
         (id("ctrlMel", "mass"), Value::F32(0.035)),
         (id("guard", "tiltMs"), Value::U16(77)),

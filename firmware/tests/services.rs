@@ -13,6 +13,7 @@ use steady_common::gain_table::{GainTable, PAGE_COUNT, PAGE_SIZE};
 use steady_common::syslink::{Deck, DeckId, ONE_WIRE_SIZE};
 use steady_common::value::{Type, Value};
 use steady_common::{Quat, Vec3, planner, supervisor as core_supervisor};
+use steady_firmware::route::Route;
 use steady_firmware::services::{Context, Device, Services, StoreDone, StoreRequest};
 use steady_firmware::settings::{Controller, Settings};
 use steady_firmware::telemetry::Telemetry;
@@ -28,6 +29,7 @@ struct Drone {
     commands: VecDeque<Command>,
     queue_full: bool,
     now_ms: u32,
+    route: Route,
 }
 
 impl Drone {
@@ -41,6 +43,7 @@ impl Drone {
             commands: VecDeque::new(),
             queue_full: false,
             now_ms: 1000,
+            route: Route::Radio,
         }
     }
 
@@ -54,6 +57,7 @@ impl Drone {
         };
         let flash = self.flash.as_slice();
         let mut context = Context {
+            route: self.route,
             settings: &mut self.settings,
             telemetry: &self.telemetry,
             device: &self.device,
@@ -542,4 +546,102 @@ fn nonsense_is_dropped_and_counted() {
     }
     assert!(drone.commands.is_empty());
     assert_eq!(drone.settings, Settings::new());
+}
+
+/// A client by radio and one by USB at the same time: each gets the answers to what it asked, also those that
+/// come later; what the drone says by itself goes by USB while a client is there.
+#[test]
+fn answers_go_back_the_way_the_question_came() {
+    let mut drone = Drone::new();
+    let by = |drone: &mut Drone, route: Route| {
+        drone.route = route;
+    };
+    drone.raw(&[0xFF]);
+    drone.services.set_usb(true);
+    // Both ask to arm; the last one counts, and only it is answered.
+    by(&mut drone, Route::Usb);
+    assert_eq!(drone.handle(&supervisor::Request::Arm(true).encode()), None);
+    by(&mut drone, Route::Radio);
+    drone.telemetry.supervisor_info = 1 << 1;
+    assert_eq!(drone.poll(), None, "the radio has not asked");
+    by(&mut drone, Route::Usb);
+    assert!(drone.poll().is_some());
+    by(&mut drone, Route::Radio);
+    assert_eq!(drone.handle(&supervisor::Request::Arm(false).encode()), None);
+    drone.telemetry.supervisor_info = 0;
+    by(&mut drone, Route::Usb);
+    assert_eq!(drone.poll(), None, "the cable has not asked");
+    by(&mut drone, Route::Radio);
+    assert!(drone.poll().is_some());
+    // The EEPROM's answers.
+    let mass = param_id("ctrlMel", "mass").unwrap();
+    for route in [Route::Usb, Route::Radio] {
+        by(&mut drone, route);
+        assert_eq!(drone.handle(&param::Request::Store(mass).encode().unwrap()), None);
+        assert_eq!(drone.services.next_store_job().unwrap().route, route);
+        assert_eq!(drone.raw(&[&[0x4E, 2, 0, 0, 0, 0][..], &ConfigBlock::default().encode()].concat()), None);
+        assert_eq!(drone.services.next_store_job().unwrap().route, route);
+    }
+    // The console.
+    drone.services.console.print("hello\n");
+    by(&mut drone, Route::Radio);
+    assert_eq!(drone.poll(), None);
+    by(&mut drone, Route::Usb);
+    assert_eq!(drone.poll().unwrap().bytes(), b"\x00hello\n");
+    drone.services.set_usb(false);
+    drone.services.console.print("again\n");
+    assert_eq!(drone.poll(), None);
+    by(&mut drone, Route::Radio);
+    assert_eq!(drone.poll().unwrap().bytes(), b"\x00again\n");
+}
+
+/// Log blocks belong to the client that made them; nobody else gets them when it is gone.
+#[test]
+fn log_blocks_end_with_the_client_on_usb_and_begin_without_the_radios() {
+    let block = |drone: &mut Drone| {
+        let variable = log::Variable { kind: log::type_code(Type::F32), id: log_id("pm", "vbat").unwrap() };
+        let list = log::Variables::new(&[variable]).unwrap();
+        for request in
+            [log::Request::Create(1, list), log::Request::Start { block: 1, period_ms: 10, old: false }]
+        {
+            let answer = drone.handle(&request.encode()).unwrap();
+            assert_eq!(answer.bytes()[3], 0, "{request:?}");
+        }
+        drone.now_ms += 10;
+    };
+    let mut drone = Drone::new();
+    block(&mut drone);
+    assert!(drone.poll().is_some(), "by radio");
+    drone.services.set_usb(true);
+    drone.now_ms += 10;
+    assert_eq!(drone.poll(), None);
+    drone.route = Route::Usb;
+    assert_eq!(drone.poll(), None, "the radio's block is not for the cable");
+    block(&mut drone);
+    // A cable's client says nothing for a long time, and still gets its block.
+    drone.now_ms += 60_000;
+    assert!(drone.services.is_connected(drone.now_ms));
+    assert!(drone.poll().is_some());
+    // The cable is pulled in the middle.
+    drone.services.set_usb(false);
+    assert!(!drone.services.is_connected(drone.now_ms));
+    drone.now_ms += 10;
+    assert_eq!(drone.poll(), None);
+    drone.route = Route::Radio;
+    drone.raw(&[0xFF]);
+    assert_eq!(drone.poll(), None, "the cable's block is not for the radio");
+}
+
+/// Motors run by radio while somebody plugs a cable in and talks: everything the pilot sends still counts.
+#[test]
+fn the_radio_is_obeyed_while_a_client_is_on_usb() {
+    let mut drone = Drone::new();
+    drone.telemetry.supervisor_info = 1 << 1;
+    drone.services.set_usb(true);
+    drone.handle(&supervisor::Request::EmergencyStop.encode());
+    assert_eq!(drone.commands.pop_front(), Some(Command::EmergencyStop));
+    assert!(drone.settings.stop);
+    let stop = supervisor::Request::EmergencyWatchdog.encode();
+    drone.with(|services, now, context| services.handle_broadcast(now, &stop, context));
+    assert_eq!(drone.commands.pop_front(), Some(Command::EmergencyWatchdog));
 }

@@ -112,6 +112,9 @@ impl<'l> Bootloader<'l> {
     /// # Errors
     /// If the drone does not answer, or it is another kind of bootloader.
     pub fn enter(link: &'l mut dyn Link) -> Result<Self> {
+        if !link.has_radio_processor() {
+            return Err(Error::no_bootloader());
+        }
         let mut address = COLD_ADDRESS;
         for attempt in 1..=RESETS {
             match announce(link, ASK) {

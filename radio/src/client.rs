@@ -12,6 +12,7 @@ use steady_common::board::Board;
 use steady_common::cload;
 use steady_common::crtp::toc::{self as wire, Info};
 use steady_common::crtp::{Packet, Port, console, link, platform};
+use steady_common::value::Value;
 
 use crate::ask::{self, Retry};
 use crate::error::{Error, Result};
@@ -211,11 +212,18 @@ impl Client {
         Ok((back, if back > 0 { took / f64::from(back) } else { 0.0 }))
     }
 
-    /// Battery voltage, V, measured by the radio processor; works without the firmware.
+    /// Battery voltage, V, measured by the radio processor; by radio it works without the firmware.
     ///
     /// # Errors
     /// If the drone does not answer.
     pub fn battery_v(&mut self) -> Result<f32> {
+        if !self.link.has_radio_processor() {
+            let value = self.log_once(&["pm.vbat"])?.first().copied();
+            let Some(Value::F32(volts)) = value else {
+                return Err(Error::invalid_reply("the battery voltage", "no number"));
+            };
+            return Ok(volts);
+        }
         let request = cload::Request::GetVoltage.encode(cload::Target::Nrf51);
         self.ask("the battery voltage", &request, ASK, |p| match cload::Reply::decode(p) {
             Some((cload::Target::Nrf51, cload::Reply::Voltage(volts))) if volts.is_finite() => Some(volts),

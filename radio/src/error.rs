@@ -13,7 +13,7 @@ pub type Result<T> = std::result::Result<T, Error>;
 #[allow(missing_docs, reason = "the text of each variant says it")]
 pub enum Error {
     #[error(
-        "`{uri}` is not a drone's address: {why}; examples: radio://0/80/2M/E7E7E7E7E7, udp://127.0.0.1:19850"
+        "`{uri}` is not a drone's address: {why}; examples: radio://0/80/2M/E7E7E7E7E7, usb://0, udp://127.0.0.1:19850"
     )]
     Uri { uri: String, why: String },
     #[error("{what}: {error}")]
@@ -55,6 +55,14 @@ impl Error {
             Self::Stranded { cause, .. } => cause.exit_code(),
             _ => 1,
         }
+    }
+
+    pub(crate) fn no_bootloader() -> Self {
+        Self::Refused(
+            "flash is written over the bootloader, which only the radio reaches: --uri radio://0/80/2M/E7E7E7E7E7 with \
+             a Crazyradio (`steady radio show` has the drone's channel and address)"
+                .to_owned(),
+        )
     }
 
     pub(crate) fn invalid_reply(what: impl Into<String>, why: impl Into<String>) -> Self {

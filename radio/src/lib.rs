@@ -1,7 +1,7 @@
 //! Talks to a Crazyflie from the PC.
 //!
-//! A [`link::Link`] carries packets: to the virtual Crazyflie over UDP, or through a Crazyradio
-//! dongle. On top of it are a [`client::Client`] for the firmware's services and a
+//! A [`link::Link`] carries packets: to the virtual Crazyflie over UDP, through a Crazyradio
+//! dongle, or by a drone's own cable. On top of it are a [`client::Client`] for the firmware's services and a
 //! [`bootloader::Bootloader`] for the flash; [`tables`] and [`firmware`] put gain tables and firmware
 //! on the drone with them.
 //!
@@ -23,7 +23,7 @@ pub mod toc;
 mod uri;
 
 pub use error::{Error, Result};
-pub use uri::{DataRate, RadioUri, Uri};
+pub use uri::{DataRate, RadioUri, Uri, UsbUri};
 
 /// Text from a drone without control characters, safe for a terminal.
 #[must_use]

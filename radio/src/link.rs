@@ -4,6 +4,7 @@
 mod dongle;
 mod esb;
 mod udp;
+mod usb;
 
 use std::time::Duration;
 
@@ -16,12 +17,28 @@ use crate::uri::Uri;
 pub use dongle::Dongle;
 pub use esb::{Ack, Esb, Transmitter};
 pub use udp::Udp;
+pub use usb::{Cable, Usb};
+#[cfg(feature = "dongle")]
+pub use usb::{Socket, scan as scan_usb};
 
-/// File of the udev rule that lets the group `plugdev` use a Crazyradio.
+/// File of the udev rules that let the group `plugdev` use a Crazyradio, and a drone on a cable.
 pub const UDEV_FILE: &str = "/etc/udev/rules.d/99-bitcraze.rules";
-/// Contents of that file.
+/// Line of that file for the Crazyradio.
 pub const UDEV_RULE: &str =
     r#"SUBSYSTEM=="usb", ATTRS{idVendor}=="1915", ATTRS{idProduct}=="7777", MODE="0664", GROUP="plugdev""#;
+/// Line of that file for a drone on a cable.
+pub const UDEV_RULE_DRONE: &str =
+    r#"SUBSYSTEM=="usb", ATTRS{idVendor}=="0483", ATTRS{idProduct}=="5740", MODE="0664", GROUP="plugdev""#;
+
+/// Advice when access to a device is denied.
+#[cfg(feature = "dongle")]
+fn permission(what: &str, rule: &str) -> String {
+    format!(
+        "the {what} is there, but the system does not allow its use. Put this line into {UDEV_FILE} (as root):\n  \
+         {rule}\nthen run\n  sudo udevadm control --reload-rules && sudo udevadm trigger\n  \
+         sudo usermod -a -G plugdev $USER\nand log in again. It need not, and should not, run as root."
+    )
+}
 
 /// Traffic statistics of a link.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -85,6 +102,11 @@ pub trait Link {
         Ok(())
     }
 
+    /// False when the radio processor, and with it the bootloader, is out of its reach.
+    fn has_radio_processor(&self) -> bool {
+        true
+    }
+
     /// Talks to this program from now on.
     ///
     /// # Errors
@@ -95,15 +117,17 @@ pub trait Link {
 /// Opens a link.
 ///
 /// # Errors
-/// If there is no such dongle or network address.
+/// If there is no such dongle, cable or network address.
 pub fn open(uri: &Uri) -> Result<Box<dyn Link>> {
     match uri {
         Uri::Udp(address) => Ok(Box::new(Udp::open(address)?)),
         #[cfg(feature = "dongle")]
         Uri::Radio(uri) => Ok(Box::new(Dongle::open(uri)?)),
+        #[cfg(feature = "dongle")]
+        Uri::Usb(uri) => Ok(Box::new(Socket::open(uri)?)),
         #[cfg(not(feature = "dongle"))]
-        Uri::Radio(_) => Err(crate::Error::Dongle(
-            "this program was built without the Crazyradio; build it with `--features radio`".to_owned(),
+        Uri::Radio(_) | Uri::Usb(_) => Err(crate::Error::Dongle(
+            "this program was built without Crazyradio and USB; build it with `--features radio`".to_owned(),
         )),
     }
 }

@@ -35,6 +35,19 @@ pub fn udp(host: &str) -> Result<Vec<Uri>> {
     Ok(found)
 }
 
+/// Drones on a cable.
+///
+/// # Errors
+/// If there is one that may not be used, or this program was built without support for USB.
+pub fn usb() -> Result<Vec<Uri>> {
+    #[cfg(feature = "dongle")]
+    let found = crate::link::scan_usb()
+        .map(|count| (0..count).map(|n| Uri::Usb(crate::uri::UsbUri::Number(n))).collect());
+    #[cfg(not(feature = "dongle"))]
+    let found = Err(Error::Dongle("this program was built without USB".to_owned()));
+    found
+}
+
 /// Drones that acknowledge at an address, through a dongle.
 ///
 /// # Errors

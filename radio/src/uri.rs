@@ -44,11 +44,42 @@ pub struct RadioUri {
     pub address: [u8; 5],
 }
 
+/// Address of a drone on a cable.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum UsbUri {
+    /// Which of those that are plugged in, from 0.
+    Number(usize),
+    /// The drone with this serial number: 24 hexadecimal digits.
+    Serial(String),
+}
+
+impl UsbUri {
+    /// True when this means the drone with that place in the list and that serial number.
+    #[must_use]
+    pub fn matches(&self, number: usize, serial: &str) -> bool {
+        match self {
+            Self::Number(wanted) => *wanted == number,
+            Self::Serial(wanted) => wanted.eq_ignore_ascii_case(serial),
+        }
+    }
+}
+
+impl fmt::Display for UsbUri {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Number(number) => write!(f, "{number}"),
+            Self::Serial(serial) => write!(f, "{serial}"),
+        }
+    }
+}
+
 /// Address of a drone.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Uri {
     /// Through a Crazyradio.
     Radio(RadioUri),
+    /// On a cable.
+    Usb(UsbUri),
     /// On the network: host and port.
     Udp(String),
 }
@@ -65,6 +96,7 @@ impl fmt::Display for Uri {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Udp(address) => write!(f, "udp://{address}"),
+            Self::Usb(uri) => write!(f, "usb://{uri}"),
             Self::Radio(RadioUri { dongle, channel, rate, address }) => {
                 write!(f, "radio://{dongle}/{channel}/{}/", rate.name())?;
                 address.iter().try_for_each(|byte| write!(f, "{byte:02X}"))
@@ -87,8 +119,17 @@ impl FromStr for Uri {
             }
             return Ok(Self::Udp(address.to_owned()));
         }
+        if let Some(drone) = place.strip_prefix("usb://") {
+            if drone.len() == SERIAL_DIGITS && drone.bytes().all(|b| b.is_ascii_hexdigit()) {
+                return Ok(Self::Usb(UsbUri::Serial(drone.to_owned())));
+            }
+            let number = drone.parse::<u8>().map_err(|_| {
+                bad("after usb:// a number from 0 is expected, or a serial number of 24 hexadecimal digits")
+            })?;
+            return Ok(Self::Usb(UsbUri::Number(number.into())));
+        }
         let Some(rest) = place.strip_prefix("radio://") else {
-            return Err(bad("it begins neither with radio:// nor with udp://"));
+            return Err(bad("it begins with none of radio://, usb:// and udp://"));
         };
         let mut parts = rest.split('/').filter(|part| !part.is_empty());
         let mut uri = RadioUri { dongle: 0, channel: 80, rate: DataRate::M2, address: [0xE7; 5] };
@@ -114,6 +155,9 @@ impl FromStr for Uri {
     }
 }
 
+/// Digits of a drone's serial number.
+const SERIAL_DIGITS: usize = 24;
+
 fn parse_address(text: &str) -> Option<[u8; 5]> {
     if text.len() != 10 || !text.bytes().all(|b| b.is_ascii_hexdigit()) {
         return None;
@@ -129,7 +173,14 @@ mod tests {
 
     #[test]
     fn addresses_survive_the_round_trip() {
-        for text in ["radio://0/80/2M/E7E7E7E7E7", "radio://1/5/250K/0123456789", "udp://127.0.0.1:19850"] {
+        for text in [
+            "radio://0/80/2M/E7E7E7E7E7",
+            "radio://1/5/250K/0123456789",
+            "udp://127.0.0.1:19850",
+            "usb://0",
+            "usb://2",
+            "usb://001A00323333510C30353935",
+        ] {
             assert_eq!(text.parse::<Uri>().unwrap().to_string(), text);
         }
         assert_eq!("radio://0/80/2M".parse::<Uri>().unwrap(), Uri::DEFAULT);
@@ -137,10 +188,22 @@ mod tests {
     }
 
     #[test]
+    fn a_drone_on_a_cable_is_meant_by_place_or_serial_number() {
+        let Ok(Uri::Usb(second)) = "usb://1".parse() else { panic!() };
+        assert!(second.matches(1, "AB") && !second.matches(0, "AB"));
+        let Ok(Uri::Usb(by_serial)) = "usb://001a00323333510c30353935".parse() else { panic!() };
+        assert!(by_serial.matches(7, "001A00323333510C30353935"));
+        assert!(!by_serial.matches(7, "001A00323333510C30353936"));
+    }
+
+    #[test]
     fn nonsense_is_named() {
         for (text, why) in [
-            ("", "begins neither"),
-            ("usb://0", "begins neither"),
+            ("", "begins with none"),
+            ("tcp://0", "begins with none"),
+            ("usb://", "a number from 0"),
+            ("usb://-1", "a number from 0"),
+            ("usb://001A00323333510C3035393G", "24 hexadecimal"),
             ("udp://127.0.0.1", "port is missing"),
             ("udp://:5", "HOST:PORT"),
             ("udp://a:99999", "HOST:PORT"),

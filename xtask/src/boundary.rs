@@ -13,6 +13,8 @@ const GPL_PACKAGE: &str = "virtual-crazyflie";
 const GPL_ENGINE: &str = "unicorn-engine-sys";
 /// One version each in the whole tree: large, or with types that pass between our crates.
 const ONE_VERSION: &[&str] = &["clap", "crc", "csv", "flate2", "heapless", "object", "serde", "toml"];
+/// Who may have an older version of its own, because its newest release asks for it and passes no type of it on.
+const LATECOMERS: &[(&str, &str)] = &[("usb-device", "heapless")];
 
 struct Graph {
     /// Name and version by id.
@@ -56,8 +58,15 @@ impl Graph {
         seen.into_iter().map(|id| self.names[id].0.as_str()).collect()
     }
 
+    /// Versions of a package, but for those that only a latecomer uses.
     fn versions(&self, name: &str) -> Vec<&str> {
-        self.names.values().filter(|(n, _)| n == name).map(|(_, version)| version.as_str()).collect()
+        let is_latecomer = |user: &str| LATECOMERS.contains(&(self.names[user].0.as_str(), name));
+        let is_ours = |id: &str| {
+            let mut users = self.edges.iter().filter(|(_, used)| used.iter().any(|(u, _)| u == id));
+            users.any(|(user, _)| !is_latecomer(user))
+        };
+        let all = self.names.iter().filter(|(id, (n, _))| n == name && is_ours(id));
+        all.map(|(_, (_, version))| version.as_str()).collect()
     }
 }
 

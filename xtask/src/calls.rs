@@ -24,6 +24,8 @@ pub(crate) struct Function {
     pub(crate) indirect: bool,
     /// It moves the stack pointer by an amount that is not in the code.
     pub(crate) dynamic: bool,
+    /// Constants of 32 bits that it puts together by two instructions.
+    constants: BTreeSet<u64>,
 }
 
 /// All functions by address.
@@ -58,8 +60,9 @@ impl Calls {
             let offset = start.checked_sub(base).map(|o| o as usize);
             let Some(code) = offset.and_then(|o| bytes.get(o..o + size as usize)) else { continue };
             let is_data = |address: u64| marks.range(..=address).next_back().is_some_and(|(_, data)| *data);
-            constants.extend(built_constants(code));
-            functions.insert(start, decode(name, start, code, is_data)?);
+            let function = decode(name, start, code, is_data)?;
+            constants.extend(&function.constants);
+            functions.insert(start, function);
         }
         for section in [".text", ".rodata", ".data"] {
             let bytes = file.section_by_name(section).map(|s| s.data()).transpose()?.unwrap_or_default();
@@ -96,6 +99,8 @@ fn decode(name: String, start: u64, code: &[u8], is_data: impl Fn(u64) -> bool) 
     let mut function = Function { name, ..Function::default() };
     let end = start + code.len() as u64;
     let half = |at: usize| -> Option<u16> { Some(u16::from_le_bytes([*code.get(at)?, *code.get(at + 1)?])) };
+    // What MOVW has put into each register's lower half last.
+    let mut low = [None; 16];
     let mut at = 0;
     while let Some(first) = half(at) {
         let address = start + at as u64;
@@ -107,6 +112,13 @@ fn decode(name: String, start: u64, code: &[u8], is_data: impl Fn(u64) -> bool) 
         let effect = if wide {
             let second =
                 half(at + 2).with_context(|| format!("`{}` ends inside an instruction", function.name))?;
+            match moved(first, second) {
+                Some(Moved::Low(register, value)) => low[register] = Some(value),
+                Some(Moved::High(register, value)) => {
+                    function.constants.extend(low[register].map(|low| u64::from(value << 16 | low)));
+                }
+                None => {}
+            }
             wide_effect(first, second)
         } else {
             narrow_effect(first)
@@ -131,26 +143,26 @@ fn decode(name: String, start: u64, code: &[u8], is_data: impl Fn(u64) -> bool) 
     Ok(function)
 }
 
-/// Constants of 32 bits that code puts together by MOVW and MOVT, in this order or the other. Between the
-/// two a register may be set by something else, which gives constants too many and never too few.
-fn built_constants(code: &[u8]) -> Vec<u64> {
-    let (mut low, mut high) = ([None; 16], [None; 16]);
-    let mut constants = Vec::new();
-    // The second half of an instruction may look like the first of one: too many again.
-    for (a, b) in code.as_chunks::<2>().0.iter().zip(code.as_chunks::<2>().0.iter().skip(1)) {
-        let (a, b) = (u32::from(u16::from_le_bytes(*a)), u32::from(u16::from_le_bytes(*b)));
-        let imm16 = (a & 0xF) << 12 | ((a >> 10) & 1) << 11 | ((b >> 12) & 7) << 8 | (b & 0xFF);
-        let register = (b as usize >> 8) & 0xF;
-        match (a & 0xFBF0, b & 0x8000) {
-            (0xF240, 0) => low[register] = Some(imm16),
-            (0xF2C0, 0) => high[register] = Some(imm16),
-            _ => continue,
-        }
-        if let (Some(low), Some(high)) = (low[register], high[register]) {
-            constants.push(u64::from(high << 16 | low));
-        }
+/// Half of a register that an instruction sets, and to what.
+#[derive(Debug, PartialEq, Eq)]
+enum Moved {
+    /// MOVW: the lower half; the upper one becomes zero.
+    Low(usize, u32),
+    /// MOVT: the upper half; the lower one stays. The compiler puts it after its MOVW, with at most instructions
+    /// for other registers in between. Should something else have set the register since, this gives a
+    /// constant too many and none too few.
+    High(usize, u32),
+}
+
+fn moved(a: u16, b: u16) -> Option<Moved> {
+    let (a, b) = (u32::from(a), u32::from(b));
+    let imm16 = (a & 0xF) << 12 | ((a >> 10) & 1) << 11 | ((b >> 12) & 7) << 8 | (b & 0xFF);
+    let register = (b as usize >> 8) & 0xF;
+    match (a & 0xFBF0, b & 0x8000) {
+        (0xF240, 0) => Some(Moved::Low(register, imm16)),
+        (0xF2C0, 0) => Some(Moved::High(register, imm16)),
+        _ => None,
     }
-    constants
 }
 
 /// Extends a number of so many bits by its sign.
@@ -264,9 +276,27 @@ mod tests {
         ] {
             assert_eq!(wide_effect(a, b), effect, "{a:04x} {b:04x}");
         }
-        // movw r3, #0x4321; movt r3, #0x0800
-        let code = [0x44, 0xF2, 0x21, 0x33, 0xC0, 0xF6, 0x00, 0x03];
-        assert_eq!(built_constants(&code), [0x0800_4321]);
         assert_eq!((expanded(0x0FF), expanded(0x3AB), expanded(0xC80)), (0xFF, 0xABAB_ABAB, 0x4000));
+    }
+
+    #[test]
+    fn addresses_that_code_puts_together_are_found_and_no_others() {
+        let constants = |code: &[u16]| -> Vec<u64> {
+            let bytes: Vec<u8> = code.iter().flat_map(|half| half.to_le_bytes()).collect();
+            let function = decode(String::new(), 0x0800_4000, &bytes, |_| false).unwrap();
+            function.constants.into_iter().collect()
+        };
+        let (movw_r3, movt_r3, movt_r4) = ([0xF244_u16, 0x3321], [0xF6C0, 0x0300], [0xF6C0, 0x0400]);
+        let movw_r3_small = [0xF240, 0x0301];
+        let nop = [0xBF00_u16];
+        assert_eq!(constants(&[&movw_r3[..], &nop, &movt_r3].concat()), [0x0800_4321]);
+        // Two upper halves for one lower: a choice.
+        assert_eq!(constants(&[&movw_r3[..], &movt_r3, &movt_r3].concat()), [0x0800_4321]);
+        assert!(constants(&[&movw_r3[..], &movt_r4].concat()).is_empty(), "another register");
+        // MOVW clears the upper half: what it had before does not count.
+        assert!(constants(&[&movt_r3[..], &movw_r3].concat()).is_empty());
+        assert_eq!(constants(&[&movw_r3[..], &movt_r3, &movw_r3_small].concat()), [0x0800_4321]);
+        // The second half of an instruction is not the first of another.
+        assert!(constants(&[&[0xF8DF][..], &movw_r3, &movt_r3].concat()).is_empty());
     }
 }

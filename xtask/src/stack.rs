@@ -43,8 +43,10 @@ pub(crate) const LEVELS: [Level; 8] = [
     Level { name: "thread", entries: &["main"], tasks: &["image::__boot_task"] },
 ];
 
-/// Functions after which nothing continues: they end in a reset, and their stack does not matter.
-const ENDS: [&str; 5] = [
+/// Functions after which nothing continues: they end in a reset, and their stack does not matter. Should it not
+/// suffice, the hard fault's handler starts at the stack's top.
+const ENDS: [&str; 6] = [
+    "board::fault::flight_is_late",
     "core::panicking::",
     "rust_begin_unwind",
     "core::cell::panic_already",
@@ -59,7 +61,7 @@ struct Pointers {
     targets: &'static [&'static str],
 }
 
-const POINTERS: [Pointers; 6] = [
+const POINTERS: [Pointers; 7] = [
     // Formatting: the values' own functions, and the formatter's.
     Pointers {
         callers: &["core::fmt", "defmt", "shared::say"],
@@ -85,6 +87,15 @@ const POINTERS: [Pointers; 6] = [
     Pointers {
         callers: &["steady_firmware::services", "steady_firmware::image::radio"],
         targets: &["image::radio::Tables as", "<steady_firmware::image::radio::Radio>::with"],
+    },
+    // The cable: the device asks its classes, of which there is one, and writes descriptors and strings.
+    Pointers {
+        callers: &["usb_device::", "steady_firmware::usb", "steady_firmware::image::radio"],
+        targets: &[
+            " as usb_device::class::UsbClass<",
+            "usb_device::device::UsbDevice<",
+            "usb_device::descriptor::",
+        ],
     },
     // The kinds of pieces.
     Pointers {

@@ -21,6 +21,8 @@ pub enum Kind {
     OneWire = 0x01,
     /// Colours of the LED ring's LEDs.
     LedRing = 0x10,
+    /// A show of the LED ring: colours one after the other.
+    LedTimings = 0x17,
     /// Polynomial pieces of trajectories.
     Trajectory = 0x12,
     /// The last log file on the SD card.
@@ -32,8 +34,15 @@ pub enum Kind {
 
 impl Kind {
     /// Every kind.
-    pub const ALL: [Self; 6] =
-        [Self::Eeprom, Self::OneWire, Self::LedRing, Self::Trajectory, Self::MicroSd, Self::App];
+    pub const ALL: [Self; 7] = [
+        Self::Eeprom,
+        Self::OneWire,
+        Self::LedRing,
+        Self::LedTimings,
+        Self::Trajectory,
+        Self::MicroSd,
+        Self::App,
+    ];
 
     /// The kind of a type byte.
     #[must_use]

@@ -21,6 +21,7 @@ use crate::chip::dma::{Dma, Misuse};
 use crate::chip::flash::FlashInterface;
 use crate::chip::gpio::Gpio;
 use crate::chip::i2c::I2c;
+use crate::chip::otg::Otg;
 use crate::chip::rcc::{Rcc, ResetCause};
 use crate::chip::spi::Spi;
 use crate::chip::timer::Timer;
@@ -159,7 +160,9 @@ pub struct Board {
     pub watchdog: Watchdog,
     /// Accesses to peripherals whose clock was off, which do nothing: by block of code, the register.
     pub unclocked: BTreeMap<u32, u32>,
-    /// Last values written to registers of parts that are only stubs: USB and the analogue converters.
+    /// The USB controller and the computer at its cable.
+    pub otg: Otg,
+    /// Last values written to registers of parts that are only stubs: the analogue converters.
     stubs: BTreeMap<u32, u32>,
     /// The image has written to its own flash.
     pub flash_changed: bool,
@@ -224,6 +227,7 @@ impl Board {
             spi: Spi::default(),
             watchdog: Watchdog::default(),
             unclocked: BTreeMap::new(),
+            otg: Otg::default(),
             stubs: BTreeMap::new(),
             flash_changed: false,
             is_strict: true,
@@ -262,6 +266,7 @@ impl Board {
         self.gpio.reset();
         self.dma = Dma::default();
         self.dma.is_lenient = !self.is_strict;
+        self.otg.reset();
         self.stubs.clear();
         self.flash = FlashInterface::default();
         self.timers = new_timers();

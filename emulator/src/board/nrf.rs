@@ -114,6 +114,8 @@ pub struct Nrf {
     /// came although the STM32 had no permission to send one.
     pub losses: Losses,
     tokens: u64,
+    /// Packets of the ground, without polls, that safelink took for repeats and dropped.
+    pub repeats: u64,
 }
 
 /// What went wrong between the processors.
@@ -182,6 +184,7 @@ impl Nrf {
             is_shut_down: false,
             losses: Losses::default(),
             tokens: 0,
+            repeats: 0,
         }
     }
 
@@ -498,7 +501,9 @@ impl Nrf {
             return Some(self.last());
         }
         let (up, down) = packet.numbers();
-        if !self.has_safelink || up != self.numbers.0 {
+        if self.has_safelink && up == self.numbers.0 {
+            self.repeats += u64::from(!packet.is_null());
+        } else {
             self.numbers.0 = !self.numbers.0;
             // Radio control does not reach the STM32.
             if !(packet.is_null() && matches!(packet.data(), [0x03, _, _, ..])) {

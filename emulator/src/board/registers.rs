@@ -7,7 +7,10 @@ use crate::chip::rcc::ResetCause;
 use crate::cortex::system::Request;
 use crate::cortex::unicorn::{Memory, Registers};
 
-/// The analogue converters.
+/// The USB controller.
+const OTG_FS: u32 = 0x5000_0000;
+const OTG_FS_END: u32 = 0x5003_FFFF;
+/// The analogue converters, which measure nothing.
 const ADC: u32 = 0x4001_2000;
 
 impl Board {
@@ -66,7 +69,12 @@ impl Board {
             0x4002_3C00 => self.flash.read(offset),
             0x4002_6000 => self.dma.read(0, offset),
             0x4002_6400 => self.dma.read(1, offset),
-            ADC | 0x5000_0000..=0x5003_FFFF => Some(self.read_stub(address)),
+            OTG_FS..=OTG_FS_END => {
+                let value = self.otg.read(address - OTG_FS);
+                self.nvic.set_line(67, self.otg.interrupt());
+                Some(value)
+            }
+            ADC => Some(self.stubs.get(&address).copied().unwrap_or(0)),
             _ => None,
         }
     }
@@ -132,23 +140,16 @@ impl Board {
                 self.after_usart(memory);
                 self.after_spi(memory);
             }
-            ADC | 0x5000_0000..=0x5003_FFFF => {
+            OTG_FS..=OTG_FS_END => {
+                self.otg.write(address - OTG_FS, value);
+                self.nvic.set_line(67, self.otg.interrupt());
+            }
+            ADC => {
                 self.stubs.insert(address, value);
             }
             _ => return None,
         }
         Some(())
-    }
-
-    /// The USB controller with no cable in it, and the analogue converters, which measure nothing.
-    fn read_stub(&self, address: u32) -> u32 {
-        match address {
-            // GRSTCTL: a reset or flush is done at once, the bus is idle.
-            0x5000_0010 => 1 << 31,
-            // GINTSTS, GRXSTSR, GRXSTSP: nothing has happened.
-            0x5000_0014 | 0x5000_001C | 0x5000_0020 => 0,
-            _ => self.stubs.get(&address).copied().unwrap_or(0),
-        }
     }
 
     pub(super) fn core_register(&mut self, address: u32, size: u32, registers: Registers<'_>) -> Option<u32> {

@@ -181,6 +181,7 @@ impl Board {
     }
 
     pub(super) fn after_rcc(&mut self) {
+        self.otg.has_clock = self.rcc.usb_hz() == 48_000_000;
         let core = self.rcc.core_hz().max(1);
         self.scale = (2 * TICKS_PER_S / core).max(2);
         let (apb1, apb1_timers) = self.rcc.apb1_hz();

@@ -5,6 +5,7 @@ pub mod dma;
 pub mod flash;
 pub mod gpio;
 pub mod i2c;
+pub mod otg;
 pub mod rcc;
 pub mod spi;
 pub mod timer;

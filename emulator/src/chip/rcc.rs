@@ -131,6 +131,16 @@ impl Rcc {
         self.core_hz() / self.divider(13)
     }
 
+    /// Clock of the USB controller from the PLL, Hz.
+    #[must_use]
+    pub fn usb_hz(&self) -> u64 {
+        let pll = u64::from(self.registers[1]);
+        let source = if pll & (1 << 22) != 0 { 8_000_000 } else { 16_000_000 };
+        let (m, n, q) = (pll & 0x3F, pll >> 6 & 0x1FF, pll >> 24 & 0xF);
+        let is_on = self.registers[CR] & (1 << 24) != 0;
+        if is_on { source * n / (m.max(1) * q.max(1)) } else { 0 }
+    }
+
     /// True when the peripheral at an address has its clock.
     #[must_use]
     pub fn has_clock(&self, address: u32) -> bool {
@@ -143,6 +153,7 @@ impl Rcc {
             0x4000_0000..=0x4000_1FFF => enabled(0x40, (address >> 10) & 7),
             0x4000_5400..=0x4000_5FFF => enabled(0x40, 21 + ((address - 0x4000_5400) >> 10)),
             0x4000_7000..=0x4000_73FF => enabled(0x40, 28),
+            0x5000_0000..=0x5003_FFFF => enabled(0x34, 7),
             0x4001_1400..=0x4001_17FF => enabled(0x44, 5),
             0x4001_3000..=0x4001_33FF => enabled(0x44, 12),
             0x4001_3800..=0x4001_3BFF => enabled(0x44, 14),

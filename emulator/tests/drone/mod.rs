@@ -17,6 +17,7 @@ use steady_common::syslink::{Frame, Kind, Parser};
 use steady_firmware::drivers::nrf51::{self, RadioSettings, Received};
 use steady_firmware::flight::Boot;
 use steady_firmware::flight::tables::Tables;
+use steady_firmware::route::Route;
 use steady_firmware::services::{Context, Device, Services, StoreDone, StoreRequest};
 use steady_firmware::settings::Settings;
 use steady_firmware::telemetry::Telemetry;
@@ -149,6 +150,12 @@ impl RealDrone {
         };
         change(&mut setup);
         let session = Session::new(setup, Box::new(SharedAir(Rc::clone(&air)))).unwrap();
+        Shared(Rc::new(RefCell::new(Self { session, air })))
+    }
+
+    /// A drone whose ground is another one: nothing comes by this link.
+    pub fn on(session: Session) -> Shared<Self> {
+        let air = Rc::new(RefCell::new(Air::new(Trouble::default(), 1)));
         Shared(Rc::new(RefCell::new(Self { session, air })))
     }
 
@@ -302,6 +309,7 @@ impl Firmware {
 
     fn with<T>(&mut self, flash: &[u8], work: impl FnOnce(&mut Services, &mut Context<'_>) -> T) -> T {
         let mut context = Context {
+            route: Route::Radio,
             settings: &mut self.settings,
             telemetry: &self.telemetry,
             device: &self.device,

@@ -1,4 +1,4 @@
-//! The clock tree: 8 MHz crystal, PLL to 168 MHz, APB1 42 MHz, APB2 84 MHz.
+//! The clock tree: 8 MHz crystal, PLL to 168 MHz and 48 MHz for USB, APB1 42 MHz, APB2 84 MHz.
 
 use stm32f4xx_hal::pac::RCC;
 use stm32f4xx_hal::prelude::*;
@@ -9,7 +9,7 @@ use stm32f4xx_hal::rcc::{Config, Rcc};
 /// off.
 pub(crate) fn start(rcc: Rcc) -> Rcc {
     leave_pll(&rcc);
-    rcc.freeze(Config::hse(8.MHz()).sysclk(168.MHz()).pclk1(42.MHz()).pclk2(84.MHz()))
+    rcc.freeze(Config::hse(8.MHz()).sysclk(168.MHz()).pclk1(42.MHz()).pclk2(84.MHz()).require_pll48clk())
 }
 
 /// The HAL expects a chip out of reset. The PLL's factors can be changed only while it is off, and it can be

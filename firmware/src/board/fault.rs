@@ -1,4 +1,4 @@
-//! Panic and hard fault: motors off first, then a record for the next start, then a reset, when the radio
+//! Panic, hard fault and a flight loop that stands still: motors off first, then a record for the next start, then a reset, when the radio
 //! processor is quiet.
 
 use core::mem::MaybeUninit;
@@ -104,6 +104,16 @@ extern "C" fn on_hard_fault(frame: *const Frame) -> ! {
     let registers = fault_registers(frame.as_ref().map_or(0, |f| f.pc), frame.as_ref().map_or(0, |f| f.lr));
     let text = if readable { "" } else { "stack overflow" };
     die(Kind::HardFault, registers, format_args!("{text}"))
+}
+
+/// The flight loop has stood still for too long: the watchdog would bite soon, at any moment of the radio
+/// processor's traffic.
+#[cold]
+#[inline(never)]
+pub(crate) fn flight_is_late() -> ! {
+    cortex_m::interrupt::disable();
+    motors::stop_now();
+    die(Kind::Late, Registers::default(), format_args!("it missed every deadline"))
 }
 
 #[exception]

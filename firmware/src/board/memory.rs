@@ -4,7 +4,9 @@
 //! two tasks read.
 
 use core::convert::Infallible;
+use core::fmt::Write;
 
+use heapless::String;
 use steady_common::board::{OTP_BLOCK_SIZE, OTP_BLOCKS};
 use steady_common::gain_table::{FLASH_ADDRESS, PAGE_COUNT, PAGE_SIZE, Page, PageSource};
 
@@ -33,9 +35,17 @@ pub(crate) fn read_tables(offset: usize, into: &mut [u8]) -> bool {
     bytes.map(|bytes| into.copy_from_slice(bytes)).is_some()
 }
 
-/// The processor's 96-bit serial number.
-pub(crate) fn unique_id() -> &'static [u8] {
-    read_only(UNIQUE_ID, 12)
+/// The processor's 96-bit serial number, as hexadecimal digits.
+pub(crate) type Serial = String<24>;
+
+/// The processor's serial number.
+pub(crate) fn serial() -> Serial {
+    let mut serial = Serial::new();
+    for byte in read_only(UNIQUE_ID, 12) {
+        // Two digits for each of twelve bytes.
+        let _ = write!(serial, "{byte:02X}");
+    }
+    serial
 }
 
 /// The one-time programmable area, which says what board this is.

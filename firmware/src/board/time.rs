@@ -1,4 +1,5 @@
-//! Time: TIM5 counts microseconds since start; embassy's timers wake from its compare register.
+//! Time: TIM5 counts microseconds since start; embassy's timers wake from its first compare register, and the
+//! second one watches the flight loop.
 //!
 //! Own, because the HAL has no time driver for embassy, and because fault handlers read the clock too.
 
@@ -8,10 +9,11 @@ use core::task::Waker;
 use critical_section::{CriticalSection, Mutex};
 use embassy_time_driver::Driver;
 use embassy_time_queue_utils::Queue;
+use stm32f4xx_hal::pac::tim5::sr;
 use stm32f4xx_hal::pac::{TIM5, interrupt};
 use stm32f4xx_hal::rcc::{Enable, Rcc};
 
-use super::reg;
+use super::{fault, reg};
 
 /// The counter has 32 bits and wraps every 71.6 minutes; its overflows are counted here.
 struct Clock {
@@ -37,6 +39,26 @@ pub(crate) fn init(tim: TIM5, rcc: &mut Rcc) {
     tim.sr().reset();
     tim.dier().write(|w| w.uie().set_bit());
     tim.cr1().write(|w| w.urs().set_bit().cen().set_bit());
+}
+
+/// Clears a flag: writing 0 does, writing 1 leaves it.
+fn clear(flag: impl FnOnce(&mut sr::W) -> &mut sr::W) {
+    // SAFETY: all other flags are written 1, which leaves them.
+    reg::tim5().sr().write(|w| flag(unsafe { w.bits(u32::MAX) }));
+}
+
+/// From now on [`postpone`] must be called again and again, or [`fault::flight_is_late`] ends it all.
+pub(crate) fn watch(patience_us: u32) {
+    postpone(patience_us);
+    critical_section::with(|_| {
+        clear(|w| w.cc2if().clear_bit());
+        reg::tim5().dier().modify(|_, w| w.cc2ie().set_bit());
+    });
+}
+
+/// Moves the moment of compare 2, whose interrupt must never come.
+pub(crate) fn postpone(patience_us: u32) {
+    reg::tim5().ccr2().write(|w| w.ccr().set(now_us_low().wrapping_add(patience_us)));
 }
 
 /// Microseconds since start.
@@ -76,18 +98,16 @@ impl Clock {
         critical_section::with(|cs| {
             let tim = reg::tim5();
             let flags = tim.sr().read();
+            if flags.cc2if().bit_is_set() && tim.dier().read().cc2ie().bit_is_set() {
+                fault::flight_is_late();
+            }
             if flags.uif().bit_is_set() {
-                // Writing 0 clears a flag, writing 1 leaves it.
-                tim.sr().write(|w| {
-                    // SAFETY: all flags but the update flag are written 1, which leaves them.
-                    unsafe { w.bits(u32::MAX) }.uif().clear_bit()
-                });
+                clear(|w| w.uif().clear_bit());
                 let overflows = self.overflows.borrow(cs);
                 overflows.set(overflows.get().wrapping_add(1));
             }
             if flags.cc1if().bit_is_set() {
-                // SAFETY: as above, for the compare flag.
-                tim.sr().write(|w| unsafe { w.bits(u32::MAX) }.cc1if().clear_bit());
+                clear(|w| w.cc1if().clear_bit());
                 self.wake_expired(cs);
             }
         });

@@ -1,4 +1,4 @@
-//! The radio task: packets in, answers and reports out.
+//! The radio task: packets in, answers and reports out, by radio and by cable.
 
 use core::sync::atomic::Ordering;
 
@@ -9,6 +9,7 @@ use steady_common::commander::Command;
 use steady_common::crtp::{Packet, Port};
 use steady_common::syslink::{DeckId, Frame, Kind, Parser};
 use steady_firmware::drivers::nrf51::{Link, RadioSettings, Received};
+use steady_firmware::route::Route;
 use steady_firmware::services::{Context, Device, Flash, Services};
 use steady_firmware::settings::Settings;
 use steady_firmware::shutdown::Shutdown;
@@ -18,7 +19,7 @@ use super::shared::{
     CARD, CLOSED, DECKS, DEVICE, DOUBTS, LED_RING, LEDS, LINES, MICRO_SD, SENSORS_OK, SETTINGS, SHUTDOWN,
     STORE_DONE, STORE_JOBS, TELEMETRY, set_battery_v,
 };
-use crate::board::{memory, time, uart};
+use crate::board::{memory, time, uart, usb};
 
 /// How often the link is looked after when nothing arrives.
 const TICK: Duration = Duration::from_millis(1);
@@ -29,6 +30,7 @@ const DEVICE_MS: u32 = 10;
 pub(crate) struct Parts {
     pub(crate) receiver: uart::Receiver,
     pub(crate) sender: uart::Sender,
+    pub(crate) usb: Option<usb::Cable>,
     pub(crate) services: &'static mut Services,
     pub(crate) commands: Producer<'static, Command>,
     pub(crate) settings: Settings,
@@ -48,7 +50,7 @@ impl Flash for Tables {
 /// Never returns.
 #[embassy_executor::task]
 pub(crate) async fn run(parts: Parts) {
-    let Parts { mut receiver, mut sender, services, commands, settings, radio, device } = parts;
+    let Parts { mut receiver, mut sender, mut usb, services, commands, settings, radio, device } = parts;
     let mut link = Link::new(radio);
     let mut parser = Parser::new();
     let mut inbox: Deque<Frame, 16> = Deque::new();
@@ -76,12 +78,15 @@ pub(crate) async fn run(parts: Parts) {
         radio.telemetry = TELEMETRY.get().unwrap_or(radio.telemetry);
         while let Some(frame) = inbox.pop_front() {
             match link.on_frame(now_ms, &frame) {
-                Received::Packet => radio.packet(now_ms, &frame),
+                Received::Packet => radio.frame(now_ms, &frame),
                 Received::Shutdown => radio.shutdown.press(),
                 Received::Nothing => {}
             }
         }
-        radio.look_after(now_ms, &mut link, parser.damaged());
+        if let Some(cable) = &mut usb {
+            radio.listen(now_ms, cable);
+        }
+        radio.look_after(now_ms, &mut link, parser.damaged(), usb.as_mut());
         while let Some(frame) = link.next_frame(now_ms) {
             sender.send(&frame).await;
         }
@@ -93,6 +98,13 @@ pub(crate) async fn run(parts: Parts) {
             }
             link.sent();
         }
+        if let Some(cable) = &mut usb {
+            while cable.may_post()
+                && let Some(packet) = radio.unasked(now_ms, Route::Usb)
+            {
+                cable.post(&packet);
+            }
+        }
     }
 }
 
@@ -103,7 +115,7 @@ struct Radio {
     settings: Settings,
     telemetry: Telemetry,
     device: Device,
-    /// Answers that wait for their turn.
+    /// Answers by radio that wait for their turn.
     outbox: Deque<Packet, 16>,
     shutdown: Shutdown,
     decks_are_told: bool,
@@ -112,8 +124,9 @@ struct Radio {
 
 impl Radio {
     /// Lets the services work.
-    fn with<T>(&mut self, work: impl FnOnce(&mut Services, &mut Context<'_>) -> T) -> T {
+    fn with<T>(&mut self, route: Route, work: impl FnOnce(&mut Services, &mut Context<'_>) -> T) -> T {
         let mut context = Context {
+            route,
             settings: &mut self.settings,
             telemetry: &self.telemetry,
             device: &self.device,
@@ -123,23 +136,44 @@ impl Radio {
         work(self.services, &mut context)
     }
 
-    fn packet(&mut self, now_ms: u32, frame: &Frame) {
+    /// Looks what the cable has.
+    #[inline(never)]
+    fn listen(&mut self, now_ms: u32, cable: &mut usb::Cable) {
+        // Packets come only while a client wants them here.
+        cable.poll(now_ms, |packet| {
+            self.services.set_usb(true);
+            self.packet(now_ms, Route::Usb, packet, false)
+        });
+        self.services.set_usb(cable.is_on());
+    }
+
+    /// A packet came by radio.
+    fn frame(&mut self, now_ms: u32, frame: &Frame) {
         let Some(packet) = Packet::from_bytes(frame.data()) else { return };
+        let is_broadcast = frame.kind() == Some(Kind::RadioRawBroadcast);
+        let answer = self.packet(now_ms, Route::Radio, &packet, is_broadcast);
+        self.post(answer);
+    }
+
+    /// A packet for this drone or for all, and the answer.
+    fn packet(&mut self, now_ms: u32, route: Route, packet: &Packet, is_broadcast: bool) -> Option<Packet> {
         let before = (packet.port() == Some(Port::Param)).then_some(self.settings);
-        let answer = if frame.kind() == Some(Kind::RadioRawBroadcast) {
-            self.with(|services, context| services.handle_broadcast(now_ms, &packet, context));
-            None
-        } else {
-            self.with(|services, context| services.handle(now_ms, &packet, context))
-        };
-        // The flight task copies settings only when a parameter has changed them.
-        if before.is_some_and(|before| before != self.settings) {
+        let stop = self.settings.stop;
+        let answer = self.with(route, |services, context| {
+            if is_broadcast {
+                services.handle_broadcast(now_ms, packet, context);
+                return None;
+            }
+            services.handle(now_ms, packet, context)
+        });
+        // The flight task copies settings only when a parameter or an emergency has changed them.
+        if before.is_some_and(|before| before != self.settings) || stop != self.settings.stop {
             SETTINGS.set(self.settings);
         }
         if packet.port() == Some(Port::Memory) {
             LEDS.set(*self.services.led_memory());
         }
-        self.post(answer);
+        answer
     }
 
     fn post(&mut self, answer: Option<Packet>) {
@@ -149,13 +183,24 @@ impl Radio {
         }
     }
 
-    /// Answers first, then what the drone has to say by itself.
+    /// The next packet by radio: answers first, then what the drone has to say by itself.
     fn next_packet(&mut self, now_ms: u32) -> Option<Packet> {
-        self.outbox.pop_front().or_else(|| self.with(|services, context| services.poll(now_ms, context)))
+        self.outbox.pop_front().or_else(|| self.unasked(now_ms, Route::Radio))
+    }
+
+    /// What the drone has to say by itself.
+    fn unasked(&mut self, now_ms: u32, route: Route) -> Option<Packet> {
+        self.with(route, |services, context| services.poll(now_ms, context))
     }
 
     /// Everything between the packets.
-    fn look_after(&mut self, now_ms: u32, link: &mut Link, bad_frames: u32) {
+    fn look_after(
+        &mut self,
+        now_ms: u32,
+        link: &mut Link,
+        bad_frames: u32,
+        mut usb: Option<&mut usb::Cable>,
+    ) {
         if let Some(battery) = link.battery() {
             set_battery_v(battery.voltage);
         }
@@ -167,12 +212,18 @@ impl Radio {
             let _ = STORE_JOBS.try_send(job);
         }
         while let Ok(done) = STORE_DONE.try_receive() {
-            let answer = self.with(|services, context| services.store_done(&done, context));
-            self.post(answer);
+            let route = done.job.route;
+            let answer = self.with(route, |services, context| services.store_done(&done, context));
+            match (route, answer, &mut usb) {
+                (Route::Usb, Some(answer), Some(cable)) => cable.post(&answer),
+                (Route::Usb, ..) => {}
+                (Route::Radio, answer, _) => self.post(answer),
+            }
         }
         if now_ms.wrapping_sub(self.reported_ms) >= DEVICE_MS {
             self.reported_ms = now_ms;
-            self.report(now_ms, link, bad_frames);
+            let bad_transfers = usb.map_or(0, |cable| cable.bad());
+            self.report(now_ms, link, bad_frames, bad_transfers);
         }
         let closed = CLOSED.load(Ordering::Acquire);
         let orders = self.shutdown.step(now_ms, self.telemetry.supervisor, closed);
@@ -188,7 +239,7 @@ impl Radio {
         }
     }
 
-    fn report(&mut self, now_ms: u32, link: &Link, bad_frames: u32) {
+    fn report(&mut self, now_ms: u32, link: &Link, bad_frames: u32, bad_transfers: u32) {
         let has = |id: DeckId| link.decks().iter().any(|deck| deck.id == id);
         let decks = [(MICRO_SD, DeckId::MICRO_SD), (LED_RING, DeckId::LED_RING)];
         let found = decks.iter().filter(|(_, id)| has(*id)).fold(0, |found, (bit, _)| found | bit);
@@ -205,7 +256,7 @@ impl Radio {
             self_test_passed: SENSORS_OK.load(Ordering::Relaxed),
             rssi: link.rssi(),
             connected: self.services.is_connected(now_ms),
-            bad_packets: self.services.bad_packets(),
+            bad_packets: self.services.bad_packets().wrapping_add(bad_transfers),
             bad_frames,
             ..self.device
         };

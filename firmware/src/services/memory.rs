@@ -10,7 +10,8 @@ use steady_common::{gain_table, planner};
 
 use super::{Context, Outcome, Services, StoreJob, StoreRequest};
 use crate::drivers::nrf51::MAX_DECKS;
-use crate::ring::LedMemory;
+use crate::ring::{ColourMemory, LedMemory, TimingMemory};
+use crate::route::Route;
 
 /// Id of the trajectory memory.
 const TRAJECTORY: u8 = 0;
@@ -52,8 +53,8 @@ pub(super) struct Memories {
     decks: heapless::Vec<Deck, MAX_DECKS>,
     /// What the EEPROM holds.
     pub(super) config: ConfigBlock,
-    /// A block on its way to the EEPROM.
-    job: Option<[u8; config_block::SIZE]>,
+    /// A block on its way to the EEPROM, and whom the answer is for.
+    job: Option<(Route, [u8; config_block::SIZE])>,
     pub(super) leds: LedMemory,
 }
 
@@ -75,8 +76,8 @@ impl Memories {
     }
 
     pub(super) fn next_job(&mut self) -> Option<StoreJob> {
-        let request = StoreRequest::Configure(self.job.take()?);
-        Some(StoreJob { id: 0, request })
+        let (route, block) = self.job.take()?;
+        Some(StoreJob { id: 0, route, request: StoreRequest::Configure(block) })
     }
 
     /// The decks whose memories are whole: clients read them when they connect, and stumble over others.
@@ -89,20 +90,24 @@ impl Memories {
     }
 
     fn count(&self) -> u8 {
-        self.led_ring() + u8::from(self.has_led_ring())
+        self.led_ring() + if self.has_led_ring() { 2 } else { 0 }
     }
 
     fn has_led_ring(&self) -> bool {
         self.decks.iter().any(|deck| deck.id == DeckId::LED_RING)
     }
 
-    /// Id of the LED ring's memory.
+    /// Id of the LED ring's colours; that of its show is the next.
     fn led_ring(&self) -> u8 {
         FIRST_DECK + self.decks.len() as u8
     }
 
     fn is_led_ring(&self, id: u8) -> bool {
         id == self.led_ring() && self.has_led_ring()
+    }
+
+    fn is_led_timings(&self, id: u8) -> bool {
+        id == self.led_ring() + 1 && self.has_led_ring()
     }
 
     fn deck(&self, id: u8) -> Option<&Deck> {
@@ -116,7 +121,8 @@ impl Memories {
             TRAJECTORY => Some((Kind::Trajectory, planner::MEMORY_LEN as u32, [0; 8])),
             GAIN_TABLES => Some((Kind::App, TABLES_SIZE as u32, [0; 8])),
             CONFIG => Some((Kind::Eeprom, config_block::SIZE as u32, [0; 8])),
-            _ if self.is_led_ring(id) => Some((Kind::LedRing, LedMemory::SIZE as u32, [0; 8])),
+            _ if self.is_led_ring(id) => Some((Kind::LedRing, ColourMemory::SIZE as u32, [0; 8])),
+            _ if self.is_led_timings(id) => Some((Kind::LedTimings, TimingMemory::SIZE as u32, [0; 8])),
             _ => self.deck(id).map(|deck| (Kind::OneWire, ONE_WIRE_SIZE as u32, deck.serial)),
         }
     }
@@ -145,8 +151,12 @@ impl Services {
                 }
             }
             Request::Write { id, address, data } if self.memories.is_led_ring(id) => {
-                let error = if self.memories.leds.write(address, data.bytes()) { 0 } else { errno::EIO };
-                Reply::Write { id, address, error }
+                let done = self.memories.leds.colours.write(address, data.bytes());
+                Reply::Write { id, address, error: if done { 0 } else { errno::EIO } }
+            }
+            Request::Write { id, address, data } if self.memories.is_led_timings(id) => {
+                let done = self.memories.leds.timings.write(address, data.bytes());
+                Reply::Write { id, address, error: if done { 0 } else { errno::EIO } }
             }
             Request::Write { id, address, data } => {
                 let error = if self.write(id, address, &data, context) { 0 } else { errno::EIO };
@@ -163,7 +173,8 @@ impl Services {
         let done = match id {
             TRAJECTORY => self.memories.trajectory.as_slice().read(address, bytes),
             CONFIG => self.memories.config.encode().as_slice().read(address, bytes),
-            _ if self.memories.is_led_ring(id) => self.memories.leds.bytes().read(address, bytes),
+            _ if self.memories.is_led_ring(id) => self.memories.leds.colours.bytes().read(address, bytes),
+            _ if self.memories.is_led_timings(id) => self.memories.leds.timings.bytes().read(address, bytes),
             GAIN_TABLES => address + bytes.len() <= TABLES_SIZE && context.flash.read(address, bytes),
             _ => self.memories.deck(id).is_some_and(|deck| deck.memory.as_slice().read(address, bytes)),
         };
@@ -191,7 +202,7 @@ impl Services {
         }
         match ConfigBlock::decode(block) {
             Ok(_) => {
-                self.memories.job = Some(*block);
+                self.memories.job = Some((context.route, *block));
                 Ok(())
             }
             Err(why) => refused(self, format_args!("{why}"), errno::EINVAL),

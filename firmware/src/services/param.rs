@@ -7,6 +7,7 @@ use steady_common::crtp::toc::{self, Info, Item};
 use steady_common::crtp::{Packet, Port, errno};
 
 use super::{Context, Outcome};
+use crate::route::Route;
 use crate::toc::{PARAMS, Param, Set, View, param, param_id, params_crc};
 
 /// Jobs for the EEPROM that wait.
@@ -34,6 +35,8 @@ pub enum StoreRequest {
 pub struct StoreJob {
     /// Number of the parameter it is about.
     pub id: u16,
+    /// Where the answer goes.
+    pub route: Route,
     /// What to do.
     pub request: StoreRequest,
 }
@@ -143,23 +146,23 @@ impl Params {
             }
             Request::Store(id) => {
                 let job = persistent(id).map(|p| StoreRequest::Keep(value_of(p, &context.view())));
-                self.queue(id, job).map(|error| Reply::Store(id, error))
+                self.queue(id, context.route, job).map(|error| Reply::Store(id, error))
             }
             Request::Clear(id) => {
                 let job = persistent(id).map(|_| StoreRequest::Forget);
-                self.queue(id, job).map(|error| Reply::Clear(id, error))
+                self.queue(id, context.route, job).map(|error| Reply::Clear(id, error))
             }
             Request::StoredState(id) => {
                 let job = persistent(id).map(|_| StoreRequest::Look);
-                self.queue(id, job).map(|error| Reply::StoredState(id, Err(error)))
+                self.queue(id, context.route, job).map(|error| Reply::StoredState(id, Err(error)))
             }
         }
     }
 
     /// Lets a job wait for the EEPROM; gives the error that makes this impossible.
-    fn queue(&mut self, id: u16, request: Result<StoreRequest, u8>) -> Option<u8> {
+    fn queue(&mut self, id: u16, route: Route, request: Result<StoreRequest, u8>) -> Option<u8> {
         match request {
-            Ok(request) => self.jobs.push_back(StoreJob { id, request }).err().map(|_| errno::ENOENT),
+            Ok(request) => self.jobs.push_back(StoreJob { id, route, request }).err().map(|_| errno::ENOENT),
             Err(error) => Some(error),
         }
     }

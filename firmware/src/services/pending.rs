@@ -2,6 +2,7 @@
 
 use steady_common::crtp::{Packet, platform, supervisor};
 
+use crate::route::Route;
 use crate::telemetry::Telemetry;
 
 /// How long the flight task may take, ms.
@@ -28,16 +29,21 @@ pub(super) enum Via {
 
 /// The newest question that is not yet answered.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Pending(Option<(Asked, Via, u32)>);
+pub(super) struct Pending(Option<(Route, Asked, Via, u32)>);
 
 impl Pending {
-    pub(super) fn ask(&mut self, asked: Asked, via: Via, now_ms: u32) {
-        self.0 = Some((asked, via, now_ms));
+    pub(super) fn ask(&mut self, route: Route, asked: Asked, via: Via, now_ms: u32) {
+        self.0 = Some((route, asked, via, now_ms));
     }
 
-    /// The answer, once the flight task shows what was asked or has had its time.
-    pub(super) fn poll(&mut self, now_ms: u32, telemetry: &Telemetry) -> Option<Packet> {
-        let (asked, via, since) = self.0?;
+    /// Who asked by this link is gone.
+    pub(super) fn forget(&mut self, route: Route) {
+        self.0.take_if(|(asker, ..)| *asker == route);
+    }
+
+    /// The answer for this link, once the flight task shows what was asked or has had its time.
+    pub(super) fn poll(&mut self, route: Route, now_ms: u32, telemetry: &Telemetry) -> Option<Packet> {
+        let (_, asked, via, since) = self.0.filter(|(asker, ..)| *asker == route)?;
         let is = |bit: u16| telemetry.supervisor_info & bit != 0;
         let success = match asked {
             Asked::Arm(wanted) => is(ARMED) == wanted,

@@ -59,7 +59,7 @@ impl Services {
             Asked::Recover => Command::Recover,
         };
         self.send(command, context);
-        self.pending.ask(asked, via, now_ms);
+        self.pending.ask(context.route, asked, via, now_ms);
         Ok(None)
     }
 }

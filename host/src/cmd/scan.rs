@@ -5,7 +5,7 @@ use clap::Args;
 use serde_json::json;
 use steady_radio::{Error, Uri, scan};
 
-/// Look for drones: virtual ones on this machine, and on the air through a Crazyradio.
+/// Look for drones: virtual ones on this machine, on its USB, and on the air through a Crazyradio.
 ///
 /// Virtual drones are looked for on the ports 19850 to 19859 of 127.0.0.1, or of the host that
 /// SCAN_ADDRESS names. Exit status 3 when none was found.
@@ -29,18 +29,25 @@ impl Cmd {
         };
         let host = std::env::var("SCAN_ADDRESS").unwrap_or_else(|_| "127.0.0.1".to_owned());
         let mut found = scan::udp(&host)?;
-        let radio = scan::radio(self.dongle, wanted.address);
-        if let Ok(drones) = &radio {
+        let (usb, radio) = (scan::usb(), scan::radio(self.dongle, wanted.address));
+        for drones in [&usb, &radio].into_iter().flatten() {
             found.extend(drones.iter().cloned());
         }
         if self.json {
             let uris: Vec<String> = found.iter().map(Uri::to_string).collect();
             println!(
                 "{}",
-                json!({ "found": uris, "radio_error": radio.as_ref().err().map(Error::to_string) })
+                json!({
+                    "found": uris,
+                    "usb_error": usb.as_ref().err().map(Error::to_string),
+                    "radio_error": radio.as_ref().err().map(Error::to_string),
+                })
             );
         } else {
             found.iter().for_each(|uri| println!("{uri}"));
+        }
+        if let (Err(error), false) = (&usb, self.json) {
+            eprintln!("note: {error}");
         }
         match radio {
             Err(error) if found.is_empty() => Err(error.into()),

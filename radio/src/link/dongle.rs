@@ -6,18 +6,9 @@ use crazyradio::{Channel, Crazyradio, Datarate};
 use steady_common::crtp::Packet;
 
 use super::esb::{Ack, Esb, Transmitter};
-use super::{Peer, UDEV_FILE, UDEV_RULE};
+use super::{Peer, UDEV_RULE, permission};
 use crate::error::{Error, Result};
 use crate::uri::{DataRate, RadioUri};
-
-/// Advice when access to the dongle is denied.
-fn permission() -> String {
-    format!(
-        "the Crazyradio is there, but the system does not allow its use. Put this line into {UDEV_FILE} (as root):\n  \
-         {UDEV_RULE}\nthen run\n  sudo udevadm control --reload-rules && sudo udevadm trigger\n  \
-         sudo usermod -a -G plugdev $USER\nand log in again. It need not, and should not, run as root."
-    )
-}
 
 const MISSING: &str = "no Crazyradio was found: plug it in, and see whether `lsusb -d 1915:7777` shows it; \
 the virtual Crazyflie needs none: --uri udp://127.0.0.1:19850";
@@ -35,7 +26,7 @@ fn explain(error: &crazyradio::Error) -> Error {
         error => {
             let text = error.to_string();
             if text.contains("Access") {
-                permission()
+                permission("Crazyradio", UDEV_RULE)
             } else if text.contains("Busy") {
                 "the Crazyradio is in use by another program: close it (cfclient, another steady)".to_owned()
             } else if text.contains("NoDevice") {
