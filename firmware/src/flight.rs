@@ -721,7 +721,7 @@ fn start_estimator(settings: &Settings, now_ms: u32) -> Estimator {
     let l = &settings.localization;
     let position = if l.initial_position.is_finite() { l.initial_position } else { Vec3::ZERO };
     let yaw = if l.initial_yaw.is_finite() { l.initial_yaw } else { 0.0 };
-    Estimator::new(l.noise, position, yaw, now_ms)
+    Estimator::new(l.noise, position, yaw, now_ms).with_drag(l.drag_per_s)
 }
 
 /// What the gain guard looks at. A place that was set at once (`steps`) says nothing about tracking.

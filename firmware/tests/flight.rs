@@ -292,6 +292,7 @@ fn a_marker_that_jumps_does_not_throw_the_drone() {
             position: Vec3::new(3.0, 0.0, 1.0),
             position_std: 0.01,
             attitude: None,
+            age_s: 0.0,
         };
         assert_eq!(rig.command(Command::Mocap(mocap)), Err(Refusal::Value));
         rig.run(0.01);

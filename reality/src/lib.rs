@@ -2,8 +2,10 @@
 //!
 //! [`recording`] reads recorded flights; [`flight`] reconstructs what the drone did, on one clock;
 //! [`predict`] lets a world predict it from the motors' commands; [`score`] says how far off it is.
+//! [`estimate`] runs the drone's estimator over the recorded sensors and says how far off that is.
 #![forbid(unsafe_code)]
 
+pub mod estimate;
 pub mod flight;
 pub mod predict;
 pub mod recording;
