@@ -12,7 +12,7 @@
 use crate::{GRAVITY_M_S2, Mat3, Quat, State, Vec3, math};
 
 /// Drag of a Crazyflie 2.1, 1/s, as its accelerometer shows it in recorded flights (`docs/reality.md`).
-pub const DRAG_PER_S: f32 = 0.4;
+pub const CRAZYFLIE_DRAG_PER_S: f32 = 0.4;
 
 /// Milliseconds between predictions.
 const PREDICTION_MS: u32 = 10;
@@ -147,8 +147,14 @@ impl Estimator {
     /// With drag in the prediction, 1/s: in flight the body feels `-drag · velocity` along its x and y. The official
     /// filter has none.
     #[must_use]
-    pub fn with_drag(self, drag_per_s: f32) -> Self {
-        Self { drag_per_s, ..self }
+    pub fn with_drag(mut self, drag_per_s: f32) -> Self {
+        self.set_drag(drag_per_s);
+        self
+    }
+
+    /// Changes the drag in the prediction, 1/s, from the next prediction on.
+    pub fn set_drag(&mut self, drag_per_s: f32) {
+        self.drag_per_s = drag_per_s;
     }
 
     /// One millisecond: predicts when it is time to, takes the inertial sample up for the next

@@ -350,7 +350,8 @@ impl Flight {
             self.telemetry.vibration = variance;
         }
         let was_calibrated = self.conditioner.is_calibrated();
-        if let Some(imu) = self.conditioner.update(&sensors.imu) {
+        let rests = self.pwm == [0; 4] && self.test_pwm.is_none();
+        if let Some(imu) = self.conditioner.update(&sensors.imu, rests) {
             self.telemetry.accelerometer = imu.accelerometer;
             self.telemetry.gyro = imu.gyro;
         }
@@ -363,6 +364,7 @@ impl Flight {
         let imu = Imu { accelerometer: self.telemetry.accelerometer, gyro: self.telemetry.gyro };
         let mocap = self.mocap.take();
         let airborne = self.supervisor.state().is_airborne();
+        self.estimator.set_drag(settings.localization.drag_per_s);
         if self.estimator.tick(now_ms, &imu, mocap.as_ref(), airborne).is_err() {
             self.restart_estimator(now_ms, settings);
         }
@@ -721,7 +723,7 @@ fn start_estimator(settings: &Settings, now_ms: u32) -> Estimator {
     let l = &settings.localization;
     let position = if l.initial_position.is_finite() { l.initial_position } else { Vec3::ZERO };
     let yaw = if l.initial_yaw.is_finite() { l.initial_yaw } else { 0.0 };
-    Estimator::new(l.noise, position, yaw, now_ms).with_drag(l.drag_per_s)
+    Estimator::new(l.noise, position, yaw, now_ms)
 }
 
 /// What the gain guard looks at. A place that was set at once (`steps`) says nothing about tracking.

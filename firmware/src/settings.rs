@@ -172,7 +172,7 @@ impl Settings {
                 initial_yaw: 0.0,
                 delay_ms: 0,
                 noise: estimator::Noise::DEFAULT,
-                drag_per_s: estimator::DRAG_PER_S,
+                drag_per_s: 0.0,
             },
             propeller: PropellerKind::default(),
             logging_required: false,

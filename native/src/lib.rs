@@ -29,6 +29,7 @@ use steady_common::exploration::Exploration;
 use steady_common::gains_record::GainsRecord;
 use steady_common::transition::Transition;
 use steady_common::{Action, Controller, GainTable, Reference, State};
+use steady_firmware::settings::Settings;
 use steady_sim::script::Course;
 use steady_sim::{FlightMetrics, PlantParams, Script, Task};
 
@@ -58,6 +59,10 @@ pub struct Plan {
     pub controller: Controller,
     /// Exploration noise.
     pub exploration: Exploration,
+    /// Drag that the drone's estimator assumes, 1/s.
+    pub drag_per_s: f32,
+    /// How old the drone thinks motion capture is when it arrives, ms.
+    pub delay_ms: u16,
     /// The same seed gives the same flight, bit for bit.
     pub seed: u64,
     /// When the flight ends.
@@ -68,12 +73,15 @@ impl Plan {
     /// A task with the built-in gains and without noise, until it has landed.
     #[must_use]
     pub fn new(task: Task) -> Self {
+        let localization = Settings::new().localization;
         Self {
             task,
             table: GainTable::built_in(),
             proven: None,
             controller: Controller::default(),
             exploration: Exploration::DEFAULT,
+            drag_per_s: localization.drag_per_s,
+            delay_ms: localization.delay_ms,
             seed: 1,
             until: Until::default(),
         }

@@ -61,8 +61,10 @@ struct Run<F> {
 
 impl<F: FnMut(&Sample)> Run<F> {
     fn new(world: &PlantParams, plan: &Plan, sample: F) -> Self {
-        let settings =
+        let mut settings =
             Settings { controller: plan.controller, exploration: plan.exploration, ..Settings::new() };
+        settings.localization.drag_per_s = plan.drag_per_s;
+        settings.localization.delay_ms = plan.delay_ms;
         Self {
             drone: ClosedLoop::new(world, plan.seed, Boot::new(Some(plan.table), plan.proven), settings),
             planner: PlannerCopy::default(),

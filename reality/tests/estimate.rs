@@ -1,7 +1,7 @@
 //! The drone's estimator on recorded flights, beside the official one's logged estimate.
 #![allow(clippy::unwrap_used, reason = "a test that panics has failed")]
 
-use steady_common::estimator::DRAG_PER_S;
+use steady_common::estimator::CRAZYFLIE_DRAG_PER_S;
 use steady_reality::Recording;
 use steady_reality::estimate::{Errors, Judge, Setup};
 
@@ -44,7 +44,7 @@ fn drag_halves_the_errors_on_recorded_flights() {
     assert_measured(mean(&judges, Setup::pose(DELAY_S)), [0.071, 1.54, 0.42]);
     assert_measured(mean(&judges, Setup::position(DELAY_S)), [0.052, 1.87, 2.77]);
 
-    let drag_per_s = DRAG_PER_S;
+    let drag_per_s = CRAZYFLIE_DRAG_PER_S;
     let pose = mean(&judges, Setup { drag_per_s, ..Setup::pose(DELAY_S) });
     assert!(pose.velocity_m_s <= 0.042 && pose.tilt_deg <= 0.90 && pose.yaw_deg <= 0.43, "{pose:?}");
     let position = mean(&judges, Setup { drag_per_s, ..Setup::position(DELAY_S) });
@@ -55,7 +55,7 @@ fn drag_halves_the_errors_on_recorded_flights() {
 #[test]
 fn a_filter_that_knows_the_delay_is_nearer_to_the_velocity() {
     let Some(judges) = judges() else { return };
-    let (drag_per_s, told_delay_s) = (DRAG_PER_S, DELAY_S as f32);
+    let (drag_per_s, told_delay_s) = (CRAZYFLIE_DRAG_PER_S, DELAY_S as f32);
     for (setup, velocity) in [(Setup::pose(DELAY_S), 0.034), (Setup::position(DELAY_S), 0.026)] {
         let silent = mean(&judges, Setup { drag_per_s, ..setup });
         let told = mean(&judges, Setup { drag_per_s, told_delay_s, ..setup });
