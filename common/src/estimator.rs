@@ -9,6 +9,10 @@
 //! [`Estimator::tick`] is called every millisecond with the newest inertial sample and with a mocap
 //! sample when one has arrived.
 
+mod snapshot;
+
+pub use snapshot::{SNAPSHOT_LEN, Snapshot};
+
 use crate::{GRAVITY_M_S2, Mat3, Quat, State, Vec3, math};
 
 /// Drag of a Crazyflie 2.1, 1/s, as its accelerometer shows it in recorded flights (`docs/reality.md`).
@@ -95,6 +99,14 @@ struct Gathered {
     count: f32,
 }
 
+impl Gathered {
+    fn add(&mut self, imu: &Imu) {
+        self.accelerometer += imu.accelerometer;
+        self.gyro += imu.gyro;
+        self.count += 1.0;
+    }
+}
+
 /// The filter.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Estimator {
@@ -152,6 +164,12 @@ impl Estimator {
         self
     }
 
+    /// Drag in the prediction, 1/s.
+    #[must_use]
+    pub fn drag_per_s(&self) -> f32 {
+        self.drag_per_s
+    }
+
     /// Changes the drag in the prediction, 1/s, from the next prediction on.
     pub fn set_drag(&mut self, drag_per_s: f32) {
         self.drag_per_s = drag_per_s;
@@ -184,9 +202,7 @@ impl Estimator {
             self.tidy();
         }
         self.rates = imu.gyro;
-        self.gathered.accelerometer += imu.accelerometer;
-        self.gathered.gyro += imu.gyro;
-        self.gathered.count += 1.0;
+        self.gathered.add(imu);
         if let Some(mocap) = mocap {
             self.correct(mocap);
         }
