@@ -131,10 +131,10 @@ fn decode(name: String, start: u64, code: &[u8], is_data: impl Fn(u64) -> bool) 
     Ok(function)
 }
 
-/// Constants of 32 bits that code puts together by MOVW and MOVT, in this order or the other. Between the
-/// two a register may be set by something else, which gives constants too many and never too few.
+/// Constants of 32 bits that code puts together by MOVW and then MOVT: the other way round MOVW would clear the upper
+/// half again. Between the two a register may be set by something else, which gives constants too many and never too few.
 fn built_constants(code: &[u8]) -> Vec<u64> {
-    let (mut low, mut high) = ([None; 16], [None; 16]);
+    let mut low = [None; 16];
     let mut constants = Vec::new();
     // The second half of an instruction may look like the first of one: too many again.
     for (a, b) in code.as_chunks::<2>().0.iter().zip(code.as_chunks::<2>().0.iter().skip(1)) {
@@ -143,11 +143,8 @@ fn built_constants(code: &[u8]) -> Vec<u64> {
         let register = (b as usize >> 8) & 0xF;
         match (a & 0xFBF0, b & 0x8000) {
             (0xF240, 0) => low[register] = Some(imm16),
-            (0xF2C0, 0) => high[register] = Some(imm16),
-            _ => continue,
-        }
-        if let (Some(low), Some(high)) = (low[register], high[register]) {
-            constants.push(u64::from(high << 16 | low));
+            (0xF2C0, 0) => constants.extend(low[register].map(|low| u64::from(imm16 << 16 | low))),
+            _ => {}
         }
     }
     constants
@@ -267,6 +264,9 @@ mod tests {
         // movw r3, #0x4321; movt r3, #0x0800
         let code = [0x44, 0xF2, 0x21, 0x33, 0xC0, 0xF6, 0x00, 0x03];
         assert_eq!(built_constants(&code), [0x0800_4321]);
+        // The other way round the upper half is cleared again.
+        let (movw, movt) = code.split_at(4);
+        assert_eq!(built_constants(&[movt, movw].concat()), [0_u64; 0]);
         assert_eq!((expanded(0x0FF), expanded(0x3AB), expanded(0xC80)), (0xFF, 0xABAB_ABAB, 0x4000));
     }
 }

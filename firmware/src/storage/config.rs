@@ -337,6 +337,14 @@ mod tests {
     }
 
     #[test]
+    fn the_estimators_inputs_are_asked_for_by_a_line() {
+        let config = Config::parse(b"1\n512\nlog\n0\non:estimatorInputs # 43 kB/s\ngyro.x\n").unwrap();
+        assert!(config.plan.inputs && config.plan.is_off(), "no other event");
+        assert_eq!(config.skipped, 1, "they take no variables");
+        assert!(!Config::parse(b"1\n512\nlog\n0\n").unwrap().plan.inputs);
+    }
+
+    #[test]
     fn every_event_of_the_official_firmware_that_happens_here_is_known() {
         let text = b"1\n512\nlog\n0\non:estPosition\nlocSrv.x\nlocSrv.y\non:estPose\nlocSrv.qw\n\
             on:fixedFrequency\n100\n0\npm.vbat\non:estGyroscope\ngyro.x\non:estAcceleration\nacc.z\n\

@@ -52,3 +52,49 @@ impl InputRecorder {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    extern crate std;
+    use super::*;
+    use std::vec::Vec;
+    use steady_common::Vec3;
+    use steady_common::estimator::{Imu, Mocap, Noise};
+
+    fn tick(step: u64, starts: u32) -> Tick {
+        let mocap = Mocap { position: Vec3::Z, position_std: 0.01, attitude: None, age_s: 0.0 };
+        Tick {
+            time_us: 1000 * step,
+            imu: Imu { accelerometer: Vec3::Z * 9.81, gyro: Vec3::ZERO },
+            mocap: step.is_multiple_of(10).then_some(mocap),
+            flying: true,
+            starts,
+        }
+    }
+
+    #[test]
+    fn snapshots_come_first_every_second_and_after_a_restart() {
+        let mut recorder = InputRecorder::default();
+        let mut filter = Estimator::new(Noise::DEFAULT, Vec3::Z, 0.0, 0);
+        let (mut snapshots_ms, mut samples) = (Vec::new(), 0);
+        for step in 3_u64..3000 {
+            let starts = u32::from(step >= 1505);
+            if step == 1505 {
+                filter = Estimator::new(Noise::DEFAULT, Vec3::Z, 0.0, 1505);
+            }
+            let tick = tick(step, starts);
+            filter.tick(step as u32, &tick.imu, tick.mocap.as_ref(), true).unwrap();
+            recorder.add(Some((&tick, &filter)), |inputs| match inputs {
+                Inputs::Snapshot(time_us, _) => snapshots_ms.push(time_us / 1000),
+                Inputs::Batch(_) => {
+                    let mut records = 0;
+                    inputs.encode(|_| records += 1);
+                    samples += records;
+                }
+            });
+        }
+        assert_eq!(snapshots_ms, [3, 1003, 1505, 2505]);
+        // All samples but those of the last batch, and the frames.
+        assert!((2989 + 299..=2997 + 299).contains(&samples), "{samples}");
+    }
+}
