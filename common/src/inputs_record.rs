@@ -384,7 +384,7 @@ mod tests {
     fn tick(time_us: u64, mocap: Option<Mocap>) -> Tick {
         let part = time_us as f32 * 1e-6;
         let imu = Imu { accelerometer: Vec3::new(part, -0.0, 9.8), gyro: Vec3::new(0.1, part, -part) };
-        Tick { time_us, imu, mocap, flying: time_us % 2000 == 0, starts: 0 }
+        Tick { time_us, imu, mocap, flying: time_us.is_multiple_of(2000), starts: 0 }
     }
 
     fn frame(attitude: Option<(Quat, f32)>) -> Mocap {

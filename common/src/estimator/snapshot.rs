@@ -62,7 +62,8 @@ impl Estimator {
     #[must_use]
     pub fn snapshot(&self) -> Option<Snapshot> {
         let Gathered { accelerometer, gyro, count } = self.gathered;
-        if count != 1.0 || self.last_noise_ms != self.last_prediction_ms {
+        let has_one = (0.5..1.5).contains(&count);
+        if !has_one || self.last_noise_ms != self.last_prediction_ms {
             return None;
         }
         let quat = |q: Quat| [q.w, q.x, q.y, q.z];
