@@ -20,8 +20,6 @@ pub struct InputRecorder {
 
 impl InputRecorder {
     /// Takes what the estimator was given in a step, and the estimator after it; hands over what is complete.
-    // Never inlined: its copies must not be on the stack while the estimator runs.
-    #[inline(never)]
     pub fn add(&mut self, estimation: Option<(&Tick, &Estimator)>, mut push: impl FnMut(Inputs)) {
         let Some((tick, estimator)) = estimation else { return };
         let restarted = self.starts.is_some_and(|starts| starts != tick.starts);
