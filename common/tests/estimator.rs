@@ -50,9 +50,9 @@ fn follows_the_official_filter() {
                 let state = filter.state();
                 let q =
                     Quat::new(official.f32("qw"), official.f32("qx"), official.f32("qy"), official.f32("qz"));
-                let away = |a: Vec3, columns| (a - vector(official, columns)).norm();
-                position = position.max(away(state.position, ["x", "y", "z"]));
-                velocity = velocity.max(away(state.velocity, ["vx", "vy", "vz"]));
+                let deviation = |a: Vec3, columns| (a - vector(official, columns)).norm();
+                position = position.max(deviation(state.position, ["x", "y", "z"]));
+                velocity = velocity.max(deviation(state.velocity, ["vx", "vy", "vz"]));
                 attitude = attitude.max(angle_deg(state.attitude, q));
                 compared += 1;
             }

@@ -1,6 +1,6 @@
 //! Attacks the log reader with damaged and senseless files.
 //!
-//! `cargo run --profile test -p steady --example fuzz_log -- --cases 1000000` takes any input through
+//! `cargo run --profile test -p steady-data --example fuzz_log -- --cases 1000000` takes any input through
 //! everything that reads logs: header, records, segments, summary, replay and check. It must not panic,
 //! and what it finds must add up.
 

@@ -1,7 +1,7 @@
 //! Reads logs of this firmware and prints how far the drone was from its reference.
 //!
 //! ```text
-//! cargo run -p steady --no-default-features --example read_log -- common/tests/data/log_1
+//! cargo run -p steady-data --example read_log -- common/tests/data/log_1
 //! ```
 
 use std::path::PathBuf;

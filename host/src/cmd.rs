@@ -14,6 +14,7 @@ mod evaluate;
 mod flash;
 mod fly;
 mod gains;
+mod identify;
 mod info;
 mod log;
 #[cfg(feature = "train")]
@@ -84,6 +85,7 @@ enum Verb {
     Flash(flash::Cmd),
     Log(log::Cmd),
     World(world::Cmd),
+    Identify(identify::Cmd),
     Doctor(doctor::Cmd),
 }
 
@@ -136,6 +138,7 @@ impl Verb {
             Self::Flash(cmd) => cmd.run(),
             Self::Log(cmd) => cmd.run(),
             Self::World(cmd) => cmd.run(),
+            Self::Identify(cmd) => cmd.run(),
             Self::Doctor(cmd) => cmd.run(),
         }
     }

@@ -2,7 +2,8 @@
 
 use std::io::ErrorKind;
 
-pub(crate) use steady_data::error::{UsageError, unknown, usage};
+use steady_data::error::UsageError;
+pub(crate) use steady_data::error::{describe, usage};
 use steady_sim::world::WorldError;
 
 use crate::log::LogError;
@@ -28,29 +29,13 @@ pub(crate) fn exit_status(error: &anyhow::Error) -> u8 {
     1
 }
 
-/// The error and its causes in one line. Many error types repeat their cause in their own text; it is said
-/// only once here.
-pub(crate) fn describe(error: &anyhow::Error) -> String {
-    error.chain().skip(1).fold(error.to_string(), |text, cause| {
-        let cause = cause.to_string();
-        if text.contains(&cause) { text } else { format!("{text}: {cause}") }
-    })
-}
-
 #[cfg(test)]
 mod tests {
     use anyhow::Context;
+    use steady_data::error::unknown;
     use steady_sim::World;
 
     use super::*;
-
-    #[test]
-    fn nothing_is_said_twice() {
-        let error = anyhow::Error::from(World::load("no/such.toml").unwrap_err()).context("the sweep");
-        let text = describe(&error);
-        assert!(text.starts_with("the sweep: no/such.toml: "), "{text}");
-        assert_eq!(text.matches("No such file").count(), 1, "{text}");
-    }
 
     #[test]
     fn the_exit_status_tells_wrong_names_and_paths_from_failures() {

@@ -8,12 +8,13 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, anyhow, bail};
 use serde::{Deserialize as _, Serialize};
 use steady_common::exploration::Exploration;
 use steady_common::{Controller, GainTable};
 use steady_sim::FlightMetrics;
 
+use crate::error::usage;
 use crate::log::check::{LogCheck, check};
 use crate::log::replay::{Replay, replay};
 use crate::log::{self, Log, each_step};
@@ -76,16 +77,15 @@ pub fn find_image(elf: Option<&Path>) -> Result<PathBuf> {
     // Built in the same target folder, or started from the project's.
     let built = beside().and_then(|b| Some(b.parent()?.join("firmware/steady.elf")));
     let named = elf.map(Path::to_owned).or_else(|| std::env::var_os("STEADY_ELF").map(PathBuf::from));
-    let choices = match named {
-        Some(named) => vec![named],
-        None => std::iter::once(PathBuf::from(ELF)).chain(built).collect(),
-    };
-    match choices.iter().find(|p| p.is_file()) {
-        Some(elf) => Ok(elf.clone()),
-        None => {
-            let shown = choices.first().map(|p| p.display().to_string()).unwrap_or_default();
-            bail!("there is no firmware at {shown}; `cargo xtask firmware` builds it")
-        }
+    let missing =
+        |path: &Path| format!("there is no firmware at {}; `cargo xtask firmware` builds it", path.display());
+    match named {
+        Some(named) if named.is_file() => Ok(named),
+        Some(named) => Err(usage(missing(&named))),
+        None => std::iter::once(PathBuf::from(ELF))
+            .chain(built)
+            .find(|path| path.is_file())
+            .with_context(|| missing(Path::new(ELF))),
     }
 }
 
@@ -208,12 +208,21 @@ impl VirtualFlight {
         let text = match std::fs::read_to_string(&summary_file) {
             Ok(text) => text,
             // It says what was wrong with the world, the task, the fault or the image.
-            Err(_) => bail!("{}", errors.trim().trim_start_matches("error: ")),
+            Err(_) => {
+                let why = errors.trim().trim_start_matches("error: ");
+                let is_usage = output.status.code() == Some(2);
+                return Err(if is_usage { usage(first_paragraph(why)) } else { anyhow!("{why}") });
+            }
         };
         let summary: serde_json::Value = serde_json::from_str(&text)
             .with_context(|| format!("{}: not a summary", summary_file.display()))?;
         FlightResult::new(folder, said, summary)
     }
+}
+
+/// A message about wrong usage without the hint at the other program's `--help`.
+fn first_paragraph(text: &str) -> &str {
+    text.split_once("\n\n").map_or(text, |(first, _)| first)
 }
 
 /// What came of a flight of the virtual Crazyflie.

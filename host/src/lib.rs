@@ -16,19 +16,17 @@ pub mod adapt;
 mod checkpoint;
 pub mod closed_loop;
 mod cmd;
-mod doctor;
 mod error;
 #[cfg(feature = "train")]
 mod evaluate;
 pub mod fly;
 mod interrupt;
-pub mod jobs;
-mod programs;
 // Only what trains needs all of it.
+mod pictures;
 #[cfg_attr(not(feature = "train"), allow(dead_code))]
 mod provenance;
+pub mod recorded;
 pub mod report;
-mod sweep;
 #[cfg(feature = "train")]
 pub mod torch;
 #[cfg(feature = "train")]
@@ -39,3 +37,4 @@ pub use out::Table;
 #[cfg(feature = "train")]
 use steady_data::tensorboard;
 pub use steady_data::{files, gains_file, log, plot, stats};
+pub use steady_sweep::jobs;

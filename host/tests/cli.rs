@@ -37,6 +37,28 @@ fn wrong_usage_is_2_and_says_how() {
 }
 
 #[test]
+fn paths_and_addresses_that_do_not_exist_are_2_and_said_once() {
+    let folder = tempfile::tempdir().unwrap();
+    for (args, words) in [
+        (&["flash", "none.zip"][..], "none.zip: cannot be read"),
+        (&["fly", "--elf", "none.elf"], "none.elf"),
+        (&["info", "--uri", "udp://x"], "udp://x"),
+        (&["report", "none"], "none: there is no such folder"),
+        (&["report", "."], "holds no loop"),
+        (&["log", "info", "none"], "none: cannot be read"),
+        (&["gains", "show", "nominl"], "did you mean `nominal`"),
+        (&["world", "show", "none.toml"], "none.toml"),
+        (&["sweep", "none.toml"], "none.toml: cannot be read"),
+        (&["sweep", "--cell", "none"], "not a cell"),
+    ] {
+        let (_, err) = expect(folder.path(), args, 2);
+        assert!(err.contains(words), "{args:?}: {err}");
+        assert!(err.matches("No such file").count() <= 1 && err.lines().count() == 1, "{args:?}: {err}");
+    }
+    assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 0);
+}
+
+#[test]
 fn every_verb_has_help() {
     let folder = tempfile::tempdir().unwrap();
     for args in [

@@ -231,17 +231,14 @@ fn a_comparison_is_the_same_however_often_it_was_killed() {
 }
 
 /// The real firmware on the virtual Crazyflie.
-#[cfg(feature = "train")]
 mod real {
     use std::io::{BufRead, BufReader};
     use std::path::PathBuf;
-    use std::process::{Child, Command, Stdio};
+    use std::process::{Child, Stdio};
     use std::sync::Mutex;
-    use std::time::Duration;
 
     use crate::firmware::elf;
     use steady::closed_loop::Flashed;
-    use steady::closed_loop::journal::End;
     use steady::closed_loop::real_drone::{Person, RealDrone, Request};
     use steady::closed_loop::virtual_drone::VirtualDrone;
     use steady::fly::{Program, VirtualFlight};
@@ -249,13 +246,6 @@ mod real {
     use steady_common::exploration::Exploration;
 
     use super::*;
-
-    fn steady(folder: &Path, elf: &Path, args: &[&str]) -> Command {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_steady"));
-        command.current_dir(folder).env("STEADY_ELF", elf).env("XDG_CACHE_HOME", folder.join("cache"));
-        command.args(args).stdin(Stdio::null());
-        command
-    }
 
     /// A second and a half along x and back to rest: the shortest flight there is something to learn from.
     fn short_task(folder: &Path) {
@@ -266,71 +256,10 @@ mod real {
         fs::write(folder.join("short.csv"), format!("duration,x^0\n{line}\n")).unwrap();
     }
 
-    /// Stations that a journal says are done.
-    fn stations(folder: &Path) -> usize {
-        let Ok(journal) = Journal::load(folder) else { return 0 };
-        let done = |i: &Iteration| {
-            usize::from(i.made.is_some())
-                + usize::from(i.flashed.is_some())
-                + usize::from(i.judged.is_some())
-                + usize::from(i.explored.is_some())
-        };
-        journal.iterations.iter().map(done).sum::<usize>() + usize::from(journal.end.is_some())
-    }
-
     fn kill(mut process: Child) {
         // SIGKILL: nothing can be saved.
         process.kill().unwrap();
         process.wait().unwrap();
-    }
-
-    #[test]
-    fn killed_at_every_station_the_loop_ends_with_the_same_numbers() {
-        let Some(elf) = elf() else { return };
-        let folder = tempfile::tempdir().unwrap();
-        let f = folder.path();
-        short_task(f);
-        let train = ["train", "--preset", "smoke", "--out", "run", "--json"];
-        assert!(steady(f, &elf, &train).stdout(Stdio::null()).status().unwrap().success());
-        let base = ["loop", "--task", "short.csv", "--run", "run", "--iterations", "1", "--flights", "1"];
-        let args = |out| [&base[..], &["--judging", "2", "--out", out]].concat();
-        assert!(steady(f, &elf, &args("whole")).status().unwrap().success());
-        let whole = Journal::load(&f.join("whole")).unwrap();
-        let End { best, .. } = whole.end.clone().unwrap();
-        assert_eq!(whole.iterations.len(), 2);
-        assert_eq!(whole.iterations[1].flashed, Some(Flashed { sequence: 2, page: 1 }), "the flash persists");
-        assert!(best <= 1);
-
-        let resume = [&args("killed")[..], &["--resume"]].concat();
-        let all = stations(&f.join("whole"));
-        let mut kills = 0;
-        while stations(&f.join("killed")) + 1 < all {
-            let before = stations(&f.join("killed"));
-            // Its flights go on without it for a while; they must not hold on to this test's output.
-            let mut process =
-                steady(f, &elf, &resume).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
-            while stations(&f.join("killed")) == before && process.try_wait().unwrap().is_none() {
-                std::thread::sleep(Duration::from_millis(20));
-            }
-            // Inside the next station.
-            std::thread::sleep(Duration::from_millis(400));
-            kill(process);
-            kills += 1;
-            assert!(kills < 20);
-        }
-        assert!(kills >= 4, "{kills}");
-        assert!(steady(f, &elf, &resume).status().unwrap().success());
-        let resumed = Journal::load(&f.join("killed")).unwrap();
-        assert_eq!((resumed.iterations, resumed.end), (whole.iterations, whole.end));
-        let tables = ["whole", "killed"].map(|name| ClosedLoop::table(&f.join(name), 1).unwrap());
-        assert_eq!(tables[0], tables[1]);
-        // The report's numbers too; only the commands name the folder.
-        let [a, b] = ["whole", "killed"].map(|name| {
-            let mut shown = serde_json::to_value(Data::of(&f.join(name)).unwrap()).unwrap();
-            shown["commands"] = Value::Null;
-            shown
-        });
-        assert_eq!(a, b);
     }
 
     /// Makes the height loop stiffer by a fixed ratio, whatever was flown.
@@ -614,5 +543,88 @@ mod real {
         let logs = steady::log::find(&[f.join("card")]).unwrap().logs;
         assert_eq!(logs.len(), 5);
         assert!(Data::of(&f.join("out")).is_ok());
+    }
+
+    /// With what the simulator's training learned.
+    #[cfg(feature = "train")]
+    mod trained {
+        use std::process::Command;
+        use std::time::Duration;
+
+        use steady::closed_loop::journal::End;
+
+        use super::*;
+
+        fn steady(folder: &Path, elf: &Path, args: &[&str]) -> Command {
+            let mut command = Command::new(env!("CARGO_BIN_EXE_steady"));
+            command.current_dir(folder).env("STEADY_ELF", elf).env("XDG_CACHE_HOME", folder.join("cache"));
+            command.args(args).stdin(Stdio::null());
+            command
+        }
+
+        /// Stations that a journal says are done.
+        fn stations(folder: &Path) -> usize {
+            let Ok(journal) = Journal::load(folder) else { return 0 };
+            let done = |i: &Iteration| {
+                usize::from(i.made.is_some())
+                    + usize::from(i.flashed.is_some())
+                    + usize::from(i.judged.is_some())
+                    + usize::from(i.explored.is_some())
+            };
+            journal.iterations.iter().map(done).sum::<usize>() + usize::from(journal.end.is_some())
+        }
+
+        #[test]
+        fn killed_at_every_station_the_loop_ends_with_the_same_numbers() {
+            let Some(elf) = elf() else { return };
+            let folder = tempfile::tempdir().unwrap();
+            let f = folder.path();
+            short_task(f);
+            let train = ["train", "--preset", "smoke", "--out", "run", "--json"];
+            assert!(steady(f, &elf, &train).stdout(Stdio::null()).status().unwrap().success());
+            let base = ["loop", "--task", "short.csv", "--run", "run", "--iterations", "1", "--flights", "1"];
+            let args = |out| [&base[..], &["--judging", "2", "--out", out]].concat();
+            assert!(steady(f, &elf, &args("whole")).status().unwrap().success());
+            let whole = Journal::load(&f.join("whole")).unwrap();
+            let End { best, .. } = whole.end.clone().unwrap();
+            assert_eq!(whole.iterations.len(), 2);
+            assert_eq!(
+                whole.iterations[1].flashed,
+                Some(Flashed { sequence: 2, page: 1 }),
+                "the flash persists"
+            );
+            assert!(best <= 1);
+
+            let resume = [&args("killed")[..], &["--resume"]].concat();
+            let all = stations(&f.join("whole"));
+            let mut kills = 0;
+            while stations(&f.join("killed")) + 1 < all {
+                let before = stations(&f.join("killed"));
+                // Its flights go on without it for a while; they must not hold on to this test's output.
+                let mut process =
+                    steady(f, &elf, &resume).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+                while stations(&f.join("killed")) == before && process.try_wait().unwrap().is_none() {
+                    std::thread::sleep(Duration::from_millis(20));
+                }
+                // Inside the next station.
+                std::thread::sleep(Duration::from_millis(400));
+                kill(process);
+                kills += 1;
+                assert!(kills < 20);
+            }
+            assert!(kills >= 4, "{kills}");
+            assert!(steady(f, &elf, &resume).status().unwrap().success());
+            let resumed = Journal::load(&f.join("killed")).unwrap();
+            assert_eq!((resumed.iterations, resumed.end), (whole.iterations, whole.end));
+            let tables = ["whole", "killed"].map(|name| ClosedLoop::table(&f.join(name), 1).unwrap());
+            assert_eq!(tables[0], tables[1]);
+            // The report's numbers too; only the commands name the folder.
+            let [a, b] = ["whole", "killed"].map(|name| {
+                let mut shown = serde_json::to_value(Data::of(&f.join(name)).unwrap()).unwrap();
+                shown["commands"] = Value::Null;
+                shown
+            });
+            assert_eq!(a, b);
+        }
     }
 }

@@ -137,15 +137,16 @@ fn what_is_missing_or_wrong_is_said_with_the_way_out() {
     let f = folder.path();
     let output = steady(f, &f.join("no.elf"), &["fly"]);
     let err = String::from_utf8_lossy(&output.stderr).into_owned();
-    assert!(output.status.code() == Some(1) && err.contains("cargo "), "{err}");
+    assert!(output.status.code() == Some(2) && err.contains("no.elf") && err.contains("cargo "), "{err}");
     let Some(elf) = elf() else { return };
     for (code, args, words) in [
         (2, &["fly", "--world", "nominl"][..], &["did you mean `nominal`"][..]),
         (2, &["fly", "--task", "loop"], &["loop", "figure8"]),
         (2, &["fly", "--controller", "lau"], &["did you mean `law`"]),
         (2, &["fly", "--gains", "none.toml"], &["none.toml", "cannot be read"]),
-        (1, &["fly", "--fault", "5:tea-spilled"], &["tea-spilled"]),
-        (1, &["fly", "--param", "explore=1"], &["explore=1", "GROUP.NAME=VALUE"]),
+        (2, &["fly", "--fault", "5:tea-spilled"], &["tea-spilled"]),
+        (2, &["fly", "--fault", "5:card-puled"], &["did you mean `card-pulled`"]),
+        (2, &["fly", "--param", "explore=1"], &["explore=1", "GROUP.NAME=VALUE"]),
         (1, &["fly", "--param", "steady.nonsense=1"], &["did not succeed"]),
     ] {
         let output = steady(f, &elf, args);

@@ -94,8 +94,8 @@ fn a_table_is_flashed_read_reverted_tried_and_kept() {
     steady(f, &uri, &["gains", "try", "--off"], 0);
     let (out, _) = steady(f, &uri, &["param", "set", "ctrlMel.kp_xy=0.5", "--store"], 0);
     assert!(out.contains("kept"), "{out}");
-    let (_, err) = steady(f, &uri, &["param", "get", "ctrlMel.nonsense"], 1);
-    assert!(err.contains("ctrlMel.kp_xy"), "{err}");
+    let (_, err) = steady(f, &uri, &["param", "get", "ctrlMel.kpp_xy"], 2);
+    assert!(err.contains("did you mean `ctrlMel.kp_xy`") && err.contains("its group has"), "{err}");
 
     // Switched off and on: the flash is what it was.
     drop(drone);
@@ -213,7 +213,7 @@ fn nobody_there_is_3_and_wrong_addresses_are_named() {
     let free = std::net::UdpSocket::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
     let (_, err) = steady(f, &format!("udp://{free}"), &["info"], 3);
     assert!(err.contains("no answer") && err.contains("steady scan"), "{err}");
-    let (_, err) = steady(f, "tcp://1", &["info"], 1);
+    let (_, err) = steady(f, "tcp://1", &["info"], 2);
     assert!(err.contains("radio://0/80/2M"), "{err}");
     if cfg!(feature = "radio") && !Path::new("/dev/bus/usb").exists() {
         let (_, err) = steady(f, "radio://0/80/2M", &["info"], 3);

@@ -38,16 +38,16 @@ fn origin(folder: &Path) -> Origin {
 }
 
 fn comparison(folder: &Path) {
-    let teachers = |settings: &Settings| -> Box<dyn Learner> {
+    let learners = |settings: &Settings| -> Box<dyn Learner> {
         Box::new(FakeLearner::new(if settings.transfer_only { &[1.2, 0.7] } else { &[1.2, 1.4] }))
     };
     let wanted = Comparison::new(settings(), 3, 2, origin(folder));
-    compare(folder, wanted, false, &FakeDrone::default(), &teachers, 2).unwrap();
+    compare(folder, wanted, false, &FakeDrone::default(), &learners, 2).unwrap();
 }
 
 fn single(folder: &Path) {
-    let (drone, teacher) = (FakeDrone::default(), FakeLearner::new(&[1.2, 7.0, 1.4]));
-    ClosedLoop::open(folder, settings(), origin(folder), false, &drone, &teacher).unwrap().run().unwrap();
+    let (drone, learner) = (FakeDrone::default(), FakeLearner::new(&[1.2, 7.0, 1.4]));
+    ClosedLoop::open(folder, settings(), origin(folder), false, &drone, &learner).unwrap().run().unwrap();
 }
 
 fn shown(folder: &Path) -> Value {

@@ -26,6 +26,9 @@ pub enum Error {
     NoAnswer { what: String, seconds: f64, advice: String },
     #[error("invalid answer from the drone to {what}: {why}")]
     InvalidReply { what: String, why: String },
+    /// `advice` begins with its punctuation.
+    #[error("the drone has no parameter `{name}`{advice}")]
+    NoParameter { name: String, advice: String },
     /// The drone, or its state, does not allow it.
     #[error("{0}")]
     Refused(String),
@@ -40,11 +43,13 @@ pub enum Error {
 }
 
 impl Error {
-    /// Exit status for this error: 3 when the drone or the dongle was not found, 4 when verification
-    /// failed, else 1.
+    /// Exit status for this error: 2 for an address or a file that does not exist, 3 when the drone or the
+    /// dongle was not found, 4 when verification failed, else 1.
     #[must_use]
     pub fn exit_code(&self) -> u8 {
         match self {
+            Self::Uri { .. } => 2,
+            Self::Io { error, .. } if error.kind() == std::io::ErrorKind::NotFound => 2,
             Self::Dongle(_) | Self::NoAnswer { .. } => 3,
             Self::Verification(_) => 4,
             Self::Stranded { cause, .. } => cause.exit_code(),

@@ -79,7 +79,8 @@ impl Image {
     /// If the file cannot be read, or is not firmware for a Crazyflie 2.x.
     pub fn load(path: &Path) -> Result<Self> {
         let failed = |why: String| Error::File { file: path.to_owned(), why };
-        let bytes = fs::read(path).map_err(|e| failed(format!("cannot be read: {e}")))?;
+        let what = || format!("{}: cannot be read", path.display());
+        let bytes = fs::read(path).map_err(|error| Error::Io { what: what(), error })?;
         let image =
             if bytes.starts_with(b"PK") { Self::unpack(&bytes) } else { Self::new(bytes, None, Vec::new()) };
         image.map_err(failed)

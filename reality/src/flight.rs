@@ -4,14 +4,19 @@
 //! gyroscope's, drawn to motion capture's below 2 Hz, forwards and backwards in time. Motion capture's object
 //! is not aligned with the drone: a constant rotation is removed, so that thrust is along body z.
 
-use steady_common::{Quat, State, Vec3, math};
+use steady_common::transition::{Flags, Transition};
+use steady_common::{Controller, Quat, State, Vec3, math};
 
-use crate::recording::{Recording, RecordingError, Row};
+use crate::recording::{FLYING_HEIGHT_M, Recording, RecordingError, Row};
 
 /// Samples in a second.
 pub const RATE_HZ: f64 = 100.0;
 /// Time between two samples, s.
 pub const DT_S: f32 = 0.01;
+/// The same, µs.
+const SAMPLE_US: u64 = 10_000;
+/// From a logged control step to the middle of the time in which the motors have its command, µs.
+const COMMAND_US: u64 = 2_000;
 /// Below this the attitude is motion capture's, above it the gyroscope's, Hz.
 const ATTITUDE_CROSSOVER_HZ: f32 = 2.0;
 /// Accelerations are differences of velocities this many samples before and after.
@@ -51,6 +56,10 @@ pub struct Flight {
     pub landing: usize,
     /// The rotation from motion capture's object to the drone that was removed, rad, body x, y, z.
     pub mount_rad: Vec3,
+    /// Whether the accelerometer was recorded.
+    pub has_accelerometer: bool,
+    /// Which of the official controllers flew it, if the recording has the PID's outputs.
+    pub controller: Option<Controller>,
 }
 
 impl Flight {
@@ -114,10 +123,63 @@ impl Flight {
             take_off: index(begin_s),
             landing: index(end_s),
             mount_rad: Vec3::ZERO,
+            has_accelerometer: true,
+            controller: official_controller(rows),
         };
         flight.remove_mount(&estimates);
         flight.follow_gyro();
         Some(flight)
+    }
+
+    /// A flight of this firmware, from the log's control steps without a gap: the states are the drone's own
+    /// estimates. `None` when it is in the air for less than [`MIN_FLIGHT_S`].
+    pub fn from_log(name: &str, steps: &[Transition]) -> Option<Self> {
+        let first_us = steps.first()?.time_us;
+        let mut samples: Vec<Sample> = Vec::new();
+        let (mut take_off, mut landing) = (None, 0);
+        let mut begin = 0;
+        let mut at = 0;
+        loop {
+            let time_us = first_us + samples.len() as u64 * SAMPLE_US;
+            while steps.get(at).is_some_and(|step| step.time_us < time_us) {
+                at += 1;
+            }
+            let Some(step) = steps.get(at) else { break };
+            // The mean of the commands that the motors had around the sample: several come in that time, and
+            // each acts from its step until the next.
+            let acts_us = |step: &Transition| step.time_us + COMMAND_US;
+            while acts_us(&steps[begin]) + SAMPLE_US / 2 < time_us {
+                begin += 1;
+            }
+            let around: Vec<&Transition> =
+                steps[begin..].iter().take_while(|step| acts_us(step) < time_us + SAMPLE_US / 2).collect();
+            let mut pwm = [0.0; 4];
+            for (motor, pwm) in pwm.iter_mut().enumerate() {
+                let sum: f32 = around.iter().map(|step| f32::from(step.pwm[motor])).sum();
+                *pwm = sum / around.len().max(1) as f32;
+            }
+            if step.flags.has(Flags::FLYING) && step.state.position.z > FLYING_HEIGHT_M {
+                take_off.get_or_insert(samples.len());
+                landing = samples.len();
+            }
+            samples.push(Sample {
+                state: step.state,
+                pwm,
+                battery_v: step.battery_v,
+                set_point: Some((step.reference.position, step.reference.yaw)),
+                ..Sample::default()
+            });
+        }
+        let take_off = take_off?;
+        ((landing - take_off) as f64 >= MIN_FLIGHT_S * RATE_HZ).then(|| Self {
+            name: name.to_owned(),
+            samples,
+            take_off,
+            landing,
+            mount_rad: Vec3::ZERO,
+            has_accelerometer: false,
+            controller: None,
+        })
     }
 
     /// Samples in the air.
@@ -216,6 +278,14 @@ impl Flight {
             })
             .collect()
     }
+}
+
+/// Who flew: the official firmware logs zeros for the PID while Mellinger's controller flies.
+fn official_controller(rows: &[Row]) -> Option<Controller> {
+    let in_air = || rows.iter().filter(|row| row.is_flying);
+    in_air().next()?.pid_thrust?;
+    let by_pid = in_air().filter(|row| row.pid_thrust.is_some_and(|thrust| thrust > 0.0)).count();
+    Some(if 2 * by_pid > in_air().count() { Controller::Pid } else { Controller::StockMellinger })
 }
 
 /// e to the x: only here, never on the drone.

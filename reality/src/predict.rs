@@ -70,12 +70,17 @@ impl<'a> Predictor<'a> {
     /// what the world says of the flown states.
     pub fn trims(&self) -> Vec<Trim> {
         let samples = &self.flight.samples;
+        // Without an accelerometer, what the velocity says.
+        let felt_z = |i: usize| match self.flight.has_accelerometer {
+            true => samples[i].acc_m_s2.z,
+            false => self.flight.specific_force(i).0.z,
+        };
         // Sums from the first sample in the air on.
         let mut sums = vec![(Vec3::ZERO, 0.0_f32, 0.0_f32); samples.len()];
         for i in self.flight.take_off + 1..samples.len() {
             let (turn, lift) = self.accelerations(i - 1);
             let (before, forces, felt) = sums[i - 1];
-            sums[i] = (before + turn * DT_S, forces + lift * DT_S, felt + samples[i - 1].acc_m_s2.z * DT_S);
+            sums[i] = (before + turn * DT_S, forces + lift * DT_S, felt + felt_z(i - 1) * DT_S);
         }
         (0..samples.len())
             .map(|i| {

@@ -15,7 +15,7 @@ use thiserror::Error;
 /// A longer time between two rows cuts a flight, s.
 pub const MAX_ROW_DISTANCE_S: f64 = 0.1;
 /// A drone higher than this flies, for files that do not say it, m.
-const FLYING_HEIGHT_M: f32 = 0.3;
+pub(crate) const FLYING_HEIGHT_M: f32 = 0.3;
 /// The first two bytes of a gzipped file.
 const GZIP: [u8; 2] = [0x1f, 0x8b];
 
@@ -188,6 +188,8 @@ pub struct Row {
     pub estimate: Option<Estimate>,
     /// The set-point, if it was recorded: position, m, and yaw, rad.
     pub set_point: Option<(Vec3, f32)>,
+    /// The thrust that the official PID asked for, if it was recorded; 0 while another controller flies.
+    pub pid_thrust: Option<f32>,
 }
 
 /// The drone's own estimate, world frame.
@@ -225,6 +227,7 @@ impl Row {
             estimate_gap: flag(26),
             estimate: has(27..37).then_some(estimate),
             set_point: has(37..41).then(|| (at(37), v[40] as f32)),
+            pid_thrust: has(44..45).then_some(v[44] as f32),
         }
     }
 }

@@ -137,6 +137,28 @@ pub fn world(world: &World, flight: &Flight, is_trimmed: bool) -> Result<Tally, 
     Ok(tally)
 }
 
+/// Error of the position over the time ahead, up to half a second: (s, mm), root mean square over all flights.
+///
+/// # Errors
+/// If the world is not valid.
+pub fn curve(world: &World, flights: &[Flight], is_trimmed: bool) -> Result<Vec<(f64, f64)>, WorldError> {
+    let mut sums = [0.0_f64; HORIZONS[2] + 1];
+    let mut windows = 0;
+    for flight in flights {
+        let predictor = Predictor::new(world, flight)?;
+        let trims = if is_trimmed { predictor.trims() } else { Vec::new() };
+        for start in starts(flight, EVERY) {
+            windows += 1;
+            predictor.fly(start, HORIZONS[2], trims.get(start).copied().unwrap_or_default(), |i, state| {
+                let apart = state.position - flight.samples[i].state.position;
+                sums[i - start] += f64::from(apart.dot(apart));
+            });
+        }
+    }
+    let rms = |sum: &f64| 1e3 * math::sqrt_f64(sum / f64::from(windows.max(1)));
+    Ok(sums.iter().enumerate().map(|(i, sum)| (i as f64 * f64::from(DT_S), rms(sum))).collect())
+}
+
 /// A prediction that needs no world.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Baseline {

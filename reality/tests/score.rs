@@ -33,7 +33,15 @@ fn flown_by(world: &World) -> Flight {
         }
         params.step_body(&mut state, rpm, Vec3::ZERO);
     }
-    Flight { name: "own".to_owned(), samples, take_off: 100, landing: 1100, mount_rad: Vec3::ZERO }
+    Flight {
+        name: "own".to_owned(),
+        samples,
+        take_off: 100,
+        landing: 1100,
+        mount_rad: Vec3::ZERO,
+        has_accelerometer: true,
+        controller: None,
+    }
 }
 
 #[test]

@@ -1,5 +1,8 @@
 //! Random gaps: worlds that a real drone might turn out to be.
 
+use steady_common::math;
+
+use crate::motors::MAX_MOTOR_THRUST_N;
 use crate::rng::Rng;
 use crate::world::{BatteryModel, RotorDrag, World};
 
@@ -36,6 +39,82 @@ impl World {
         b.capacity_ah = rng.between(0.2, 0.25);
         world
     }
+}
+
+/// Largest command of a motor in hover, part of the full one, among measured drones.
+const MAX_HOVER_COMMAND: f32 = 0.9;
+/// Keeps the measured sampler's numbers apart from the other's.
+const MEASURED_STREAM: u64 = 0x4d45_4153;
+
+impl World {
+    /// A random Crazyflie 2.1 as real ones differ, the same for the same seed. Always valid.
+    ///
+    /// World `real`, with the spread between the drones whose flights it is from, and what those flights cannot
+    /// tell. Sensing, network and the battery's charge are drawn as in [`World::sample`].
+    #[must_use]
+    pub fn sample_measured(seed: u64) -> Self {
+        let rng = &mut Rng::new(seed, MEASURED_STREAM);
+        // A shipped world is valid.
+        let real = Self::named("real").unwrap_or_default();
+        loop {
+            let world = measured(&real, seed, rng);
+            // Those that are too weak to fly are not among the drones that were measured.
+            if weakest_hover_command(&world) < MAX_HOVER_COMMAND {
+                return world;
+            }
+        }
+    }
+}
+
+/// One draw of [`World::sample_measured`].
+fn measured(real: &World, seed: u64, rng: &mut Rng) -> World {
+    let mut world = World {
+        name: format!("measured-{seed}"),
+        summary: format!("random Crazyflie 2.1 number {seed}, as recorded flights say that they differ"),
+        ..real.clone()
+    };
+    let normal = |rng: &mut Rng, std: f32| std * math::clamp(rng.normal(), -2.5, 2.5);
+    let factor = |rng: &mut Rng, std: f32| libm::expf(normal(rng, std));
+    let m = &mut world.motors;
+    let common = factor(rng, 0.03);
+    m.effectiveness.iter_mut().for_each(|e| *e *= common * factor(rng, 0.1));
+    m.thrust_slope_per_v += normal(rng, 0.1);
+    m.torque_nm_per_rpm2 *= factor(rng, 0.1);
+    let lag = factor(rng, 0.1);
+    m.tau_rise_s *= lag;
+    m.tau_fall_s *= lag * factor(rng, 0.05);
+    m.command_delay_s = math::clamp(m.command_delay_s + normal(rng, 0.002), 0.0, 0.03);
+    let b = &mut world.body;
+    let [x, y, z] = b.inertia_kg_m2;
+    let (frame_xy, frame_z) = (factor(rng, 0.08), factor(rng, 0.06));
+    b.inertia_kg_m2 = [x * frame_xy, y * frame_xy, z * frame_z];
+    b.torque_trim_nm = [normal(rng, 2e-4), normal(rng, 2e-4), normal(rng, 2e-5)];
+    let a = &mut world.aero;
+    a.drag_xy_n_s2_per_m *= factor(rng, 0.1);
+    a.drag_z_n_s2_per_m *= factor(rng, 0.3);
+    a.speed_moment_n_s.iter_mut().for_each(|moment| *moment *= factor(rng, 0.12));
+    let damping = factor(rng, 0.3);
+    a.rate_damping_nm_s.iter_mut().for_each(|moment| *moment *= damping * factor(rng, 0.1));
+    a.ground_effect_coefficient *= rng.between(0.5, 1.5);
+    let b = &mut world.battery;
+    // From a charger, and with 0.45 to 0.98 V of sag in hover.
+    b.initial_charge = rng.between(0.8, 1.0);
+    b.resistance_ohm = rng.between(0.2, 0.42);
+    b.capacity_ah = rng.between(0.2, 0.25);
+    sensing(&mut world, rng);
+    world
+}
+
+/// Part of its full command that the weakest motor needs in hover.
+fn weakest_hover_command(world: &World) -> f32 {
+    /// About what a Crazyflie draws in hover.
+    const HOVER_CURRENT_A: f32 = 2.3;
+    let (m, b) = (&world.motors, &world.battery);
+    let cell = (b.initial_charge * 10.0) as usize;
+    let loaded_v = b.open_circuit_v[cell.min(10)] - b.resistance_ohm * HOVER_CURRENT_A;
+    let left = 1.0 + m.thrust_slope_per_v * (loaded_v - m.thrust_reference_v);
+    let weakest = m.effectiveness.iter().fold(f32::INFINITY, |weakest, e| weakest.min(e * left));
+    0.25 * world.body.mass_kg * world.physics.gravity_m_s2 / (MAX_MOTOR_THRUST_N * weakest)
 }
 
 fn body(world: &mut World, rng: &mut Rng) {

@@ -21,11 +21,12 @@ pub use sections::{
 };
 
 /// The worlds that come with the simulator, by name.
-const SHIPPED: [(&str, &str); 5] = [
+const SHIPPED: [(&str, &str); 6] = [
     ("nominal", include_str!("../worlds/nominal.toml")),
     ("deck", include_str!("../worlds/deck.toml")),
     ("defective-motor", include_str!("../worlds/defective-motor.toml")),
     ("paper", include_str!("../worlds/paper.toml")),
+    ("real", include_str!("../worlds/real.toml")),
     ("gym", include_str!("../worlds/gym.toml")),
 ];
 
@@ -40,6 +41,8 @@ pub struct World {
     pub name: String,
     /// One line on what is special here.
     pub summary: String,
+    /// Where its values are from: `assumed`, or `measured` and on what.
+    pub provenance: String,
     /// Name of the shipped world that the file's values are differences to.
     pub base: String,
     /// The rigid body.
@@ -65,6 +68,7 @@ impl Default for World {
         Self {
             name: "nominal".to_owned(),
             summary: String::new(),
+            provenance: "assumed".to_owned(),
             base: "nominal".to_owned(),
             body: Body::default(),
             motors: Motors::default(),
@@ -104,8 +108,12 @@ impl World {
     /// # Errors
     /// If there is no such world or file, or it is not valid.
     pub fn load(name_or_path: &str) -> Result<Self, WorldError> {
-        if let Some(seed) = name_or_path.strip_prefix("sample-").and_then(|n| n.parse().ok()) {
+        let seed = |prefix: &str| name_or_path.strip_prefix(prefix).and_then(|n| n.parse().ok());
+        if let Some(seed) = seed("sample-") {
             return Ok(Self::sample(seed));
+        }
+        if let Some(seed) = seed("measured-") {
+            return Ok(Self::sample_measured(seed));
         }
         let path = Path::new(name_or_path);
         let is_path = name_or_path.contains(['/', '\\']) || path.extension().is_some_and(|e| e == "toml");

@@ -7,7 +7,10 @@ use toml::{Table, Value};
 
 #[test]
 fn every_shipped_world_is_valid_and_survives_the_round_trip() {
-    assert_eq!(World::names().collect::<Vec<_>>(), ["nominal", "deck", "defective-motor", "paper", "gym"]);
+    assert_eq!(
+        World::names().collect::<Vec<_>>(),
+        ["nominal", "deck", "defective-motor", "paper", "real", "gym"]
+    );
     for name in World::names() {
         let world = World::named(name).unwrap();
         assert_eq!(world.name, name);

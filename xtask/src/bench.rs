@@ -24,6 +24,7 @@ const PROGRAMS: &[(&str, &str)] = &[
     ("steady-data", "bench_log"),
     ("steady-sim", "bench_sim"),
     ("steady-native", "bench_native"),
+    ("steady-reality", "bench_reality"),
     ("steady", "bench_train"),
     ("virtual-crazyflie", "bench_flight"),
 ];

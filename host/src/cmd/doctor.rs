@@ -2,8 +2,9 @@
 
 use anyhow::{Result, bail};
 use clap::Args;
+use steady_doctor::{Caller, examine, report};
 
-use crate::doctor::{examine, report};
+use crate::fly;
 
 /// Check this machine: what trains, builds, flies, and talks to a drone.
 ///
@@ -17,7 +18,11 @@ pub(crate) struct Cmd {
 
 impl Cmd {
     pub(crate) fn run(self) -> Result<()> {
-        let findings = examine();
+        let findings = examine(Caller {
+            libtorch: libtorch(),
+            virtual_crazyflie: fly::find_program().ok(),
+            image: fly::find_image(None).ok(),
+        });
         if self.json {
             println!("{}", serde_json::to_string_pretty(&findings)?);
         } else {
@@ -29,4 +34,15 @@ impl Cmd {
         }
         Ok(())
     }
+}
+
+#[cfg(feature = "train")]
+fn libtorch() -> Option<Result<String>> {
+    use crate::torch;
+    Some(torch::self_check().map(|()| torch::libtorch_version().to_owned()))
+}
+
+#[cfg(not(feature = "train"))]
+fn libtorch() -> Option<Result<String>> {
+    None
 }

@@ -1,13 +1,15 @@
 //! `steady param`: a drone's parameters.
 
-use anyhow::{Result, bail};
+use anyhow::Result;
 use clap::{Args, Subcommand};
 use serde_json::json;
 use steady_common::value::Value;
-use steady_radio::client::{Param, describe, parse, show};
-use steady_radio::printable;
+use steady_radio::client::{Client, Param, describe, parse, show};
+use steady_radio::{Error, printable};
+use steady_sim::suggest::did_you_mean;
 
 use super::drone::Address;
+use crate::error::usage;
 
 /// Show and change a drone's parameters.
 #[derive(Debug, Args)]
@@ -65,7 +67,7 @@ impl Cmd {
             Verb::Get { names, address } => {
                 let mut client = address.connect()?;
                 for name in names {
-                    let param = client.param(&name)?;
+                    let param = find(&mut client, &name)?;
                     println!("{name} = {}", show(client.get(param)?));
                 }
                 Ok(())
@@ -74,7 +76,7 @@ impl Cmd {
                 let mut pairs = Vec::new();
                 for change in &changes {
                     let Some((name, value)) = change.split_once('=') else {
-                        bail!("`{change}` is not NAME=VALUE");
+                        return Err(usage(format!("`{change}` is not NAME=VALUE")));
                     };
                     pairs.push((name.trim(), value.trim()));
                 }
@@ -82,7 +84,7 @@ impl Cmd {
                 // All values are parsed before the first is changed.
                 let mut ready: Vec<(&str, Param, Value)> = Vec::new();
                 for (name, value) in pairs {
-                    let param = client.param(name)?;
+                    let param = find(&mut client, name)?;
                     let value = parse(value, param.kind).map_err(|why| anyhow::anyhow!("{name}: {why}"))?;
                     ready.push((name, param, value));
                 }
@@ -98,13 +100,24 @@ impl Cmd {
             Verb::Store { names, address } => {
                 let mut client = address.connect()?;
                 for name in names {
-                    let param = client.param(&name)?;
+                    let param = find(&mut client, &name)?;
                     client.store(&name, param)?;
                     println!("{name} = {}, kept", show(client.get(param)?));
                 }
                 Ok(())
             }
         }
+    }
+}
+
+/// A parameter by its full name; an error has the nearest name there is.
+fn find(client: &mut Client, name: &str) -> Result<Param> {
+    match client.param(name) {
+        Err(Error::NoParameter { name, advice }) => {
+            let near = did_you_mean(&name, client.params()?.iter().map(|e| printable(&e.full_name())));
+            Err(usage(format!("the drone has no parameter `{name}`{near}{advice}")))
+        }
+        found => Ok(found?),
     }
 }
 
@@ -137,7 +150,7 @@ fn list(beginning: &str, as_json: bool, address: &Address) -> Result<()> {
         }
     }
     if entries.is_empty() {
-        bail!("no parameter begins with `{beginning}`; `steady param list` shows all");
+        return Err(usage(format!("no parameter begins with `{beginning}`; `steady param list` shows all")));
     }
     Ok(())
 }

@@ -4,12 +4,14 @@ use std::path::PathBuf;
 
 use anyhow::Result;
 use clap::{Args, Subcommand};
+use steady_reality::Flight;
+use steady_reality::closed_loop::{self, Behaviour, Comparison};
 use steady_reality::score::{self, Baseline, Score, Tally};
-use steady_reality::{Flight, Recording};
 use steady_sim::World;
 
 use super::{Output, check_each};
 use crate::out::Table;
+use crate::{pictures, recorded};
 
 /// List, print, check and sample simulated worlds, and score them by real flights.
 ///
@@ -40,7 +42,7 @@ enum Verb {
     Score {
         /// The world.
         world: String,
-        /// Recorded flights: CSV files, plain or gzipped.
+        /// Recorded flights: CSV files, plain or gzipped, or logs of this firmware.
         #[arg(required = true, value_name = "FLIGHT")]
         flights: Vec<PathBuf>,
         /// Add to each prediction the torque and thrust that the three seconds before it lacked.
@@ -49,12 +51,29 @@ enum Verb {
         /// A row for every flight as well.
         #[arg(long)]
         each: bool,
+        /// Draw the error over the time ahead and a flight with its predictions: STEM-*.svg and .png.
+        #[arg(long, value_name = "STEM")]
+        plot: Option<PathBuf>,
+        /// Print JSON.
+        #[arg(long)]
+        json: bool,
+    },
+    /// Fly the set-points of recorded flights with the official controller that flew them, and compare.
+    Replay {
+        /// The world.
+        world: String,
+        /// Recorded flights with set-points and the PID's outputs: CSV files, plain or gzipped.
+        #[arg(required = true, value_name = "FLIGHT")]
+        flights: Vec<PathBuf>,
         /// Print JSON.
         #[arg(long)]
         json: bool,
     },
     /// Draw a random gap between simulator and reality.
     Sample {
+        /// As recorded flights say that Crazyflies differ, instead of assumed ranges about world `paper`.
+        #[arg(long)]
+        measured: bool,
         /// Same seed, same world.
         #[arg(long, default_value_t = 0)]
         seed: u64,
@@ -68,37 +87,53 @@ impl Cmd {
         match self.verb {
             Verb::List => {
                 for name in World::names() {
-                    println!("{name:<16} {}", World::named(name)?.summary);
+                    let world = World::named(name)?;
+                    let origin = world.provenance.split(':').next().unwrap_or_default();
+                    println!("{name:<16} {origin:<9} {}", world.summary);
                 }
             }
             Verb::Show { world } => print!("{}", World::load(&world)?.to_toml()),
             Verb::Check { worlds } => {
                 return check_each("worlds", &worlds, |name| Ok(World::load(name)?.name));
             }
-            Verb::Score { world, flights, trim, each, json } => {
-                let scores = scores(&World::load(&world)?, &flights, trim, each)?;
+            Verb::Score { world, flights, trim, each, plot, json } => {
+                let (world, flights) = (World::load(&world)?, recorded::flights(&flights)?);
+                if let Some(stem) = plot {
+                    pictures::draw(&world, &flights, &stem)?;
+                }
+                let scores = scores(&world, &flights, trim, each)?;
                 if json {
                     println!("{}", serde_json::to_string_pretty(&scores)?);
                 } else {
                     print!("{}", score_table(&scores));
                 }
             }
-            Verb::Sample { seed, output } => output.write(&World::sample(seed).to_toml())?,
+            Verb::Replay { world, flights, json } => {
+                let world = World::load(&world)?;
+                let mut comparisons = Vec::new();
+                for flight in recorded::flights(&flights)? {
+                    match closed_loop::replay(&world, &flight)? {
+                        Some(comparison) => comparisons.push(comparison),
+                        None => eprintln!("note: {}: no set-points, or not who flew: left out", flight.name),
+                    }
+                }
+                if json {
+                    println!("{}", serde_json::to_string_pretty(&comparisons)?);
+                } else {
+                    print!("{}", replay_table(&comparisons));
+                }
+            }
+            Verb::Sample { measured, seed, output } => {
+                let world = if measured { World::sample_measured(seed) } else { World::sample(seed) };
+                output.write(&world.to_toml())?;
+            }
         }
         Ok(())
     }
 }
 
 /// The baselines' scores and the world's over all flights, and the world's on each flight if asked for.
-fn scores(world: &World, files: &[PathBuf], is_trimmed: bool, each: bool) -> Result<Vec<Score>> {
-    let mut flights = Vec::new();
-    for file in files {
-        let recording = Recording::open(file)?;
-        if let Some(first) = &recording.first_refused {
-            eprintln!("note: {}: {} rows refused, the first: {first}", file.display(), recording.refused);
-        }
-        flights.extend(Flight::all(&recording)?);
-    }
+fn scores(world: &World, flights: &[Flight], is_trimmed: bool, each: bool) -> Result<Vec<Score>> {
     let total = |tallies: &[Tally]| tallies.iter().fold(Tally::default(), Tally::and);
     let mut scores: Vec<Score> = [Baseline::Persistence, Baseline::ConstantRate]
         .iter()
@@ -114,7 +149,7 @@ fn scores(world: &World, files: &[PathBuf], is_trimmed: bool, each: bool) -> Res
     Ok(scores)
 }
 
-fn score_table(scores: &[Score]) -> Table {
+pub(super) fn score_table(scores: &[Score]) -> Table {
     let mut table = Table::new([
         "RMS at 0.01 / 0.1 / 0.5 s",
         "windows",
@@ -137,6 +172,32 @@ fn score_table(scores: &[Score]) -> Table {
             three(|e| e.tilt_deg, 2),
             three(|e| e.rates_rad_s, 2),
             score.vertical_force_m_s2.map_or_else(|| "–".to_owned(), |force| format!("{force:.2}")),
+        ]);
+    }
+    table
+}
+
+fn replay_table(comparisons: &[Comparison]) -> Table {
+    let mut table = Table::new([
+        "flown / predicted",
+        "controller",
+        "droop (cm)",
+        "lag (s)",
+        "tracking error (cm)",
+        "roll and pitch rate (rad/s)",
+    ]);
+    for Comparison { flight, controller, flown, predicted } in comparisons {
+        let both = |of: fn(&Behaviour) -> f64, digits: usize| {
+            let predicted = predicted.map_or_else(|| "lost".to_owned(), |p| format!("{:.digits$}", of(&p)));
+            format!("{:.digits$} / {predicted}", of(flown))
+        };
+        table.row([
+            flight.clone(),
+            controller.clone(),
+            both(|b| b.droop_cm, 1),
+            both(|b| b.lag_s, 2),
+            both(|b| b.tracking_error_cm, 1),
+            both(|b| b.rates_rad_s, 2),
         ]);
     }
     table

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use steady_common::GainTable;
@@ -158,12 +158,12 @@ impl Data {
         } else if !folder.exists() {
             Err(usage(format!("{}: there is no such folder", folder.display())))
         } else {
-            bail!(
+            Err(usage(format!(
                 "{} holds no loop: give the folder of `steady loop`, which has a {} or a {}",
                 folder.display(),
                 journal::NAME,
                 compare::NAME
-            )
+            )))
         }
     }
 

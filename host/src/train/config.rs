@@ -5,13 +5,13 @@ use std::fmt;
 use anyhow::Context;
 use serde::{Deserialize, Serialize};
 use steady_common::observation::RewardWeights;
+use steady_data::error::{unknown, usage};
 use steady_sim::initial::Spread;
 use steady_sim::suggest::did_you_mean;
 use steady_sim::{InitialDistribution, World};
 
 use super::env::TrainingTask;
 use super::spectral::{Form, Training};
-use crate::error::{unknown, usage};
 
 const PRESETS: [(&str, &str); 3] = [
     ("smoke", include_str!("../../presets/smoke.toml")),

@@ -126,7 +126,7 @@ fn gain_guard() {
                 "the attitude or rate loop oscillates: lower their gains; `steady log plot` shows it",
             ),
             Status::Tripped(Trip::NotANumber) => {
-                ("the estimate or the action was no number", "keep the log and report it")
+                ("the estimate or the action was NaN or infinite", "keep the log and report it")
             }
         };
         table.row(&[&number, &means, &advice]);

@@ -53,7 +53,7 @@ impl Client {
             } else {
                 format!("; its group has {}", near.join(", "))
             };
-            return Err(Error::Refused(format!("the drone has no parameter `{full_name}`{advice}")));
+            return Err(Error::NoParameter { name: full_name.to_owned(), advice });
         };
         describe(entry)
     }

@@ -2,13 +2,13 @@
 
 use std::fs::File;
 use std::io::{ErrorKind, Read};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use steady_radio::link::{UDEV_FILE, UDEV_RULE};
+use steady_sweep::programs;
 
 use super::Finding;
 use super::usb::Device;
-use crate::{fly, programs};
 
 const BUILD_EMULATOR: &str = "cargo build --release -p virtual-crazyflie";
 const BUILD_FIRMWARE: &str = "cargo xtask firmware";
@@ -26,18 +26,18 @@ const ST_LINKS: [u16; 9] = [0x3744, 0x3748, 0x374b, 0x374d, 0x374e, 0x374f, 0x37
 const BLACK_MAGIC: (u16, u16) = (0x1d50, 0x6018);
 const PROBE_RULE: &str = "install probe-rs's udev rules (https://probe.rs/docs/getting-started/probe-setup), then plug the probe in again";
 
-pub(super) fn virtual_crazyflie() -> Finding {
-    Finding::path("virtual-crazyflie", fly::find_program().ok(), "not built (steady fly)", BUILD_EMULATOR)
+pub(super) fn virtual_crazyflie(found: Option<PathBuf>) -> Finding {
+    Finding::path("virtual-crazyflie", found, "not built (steady fly)", BUILD_EMULATOR)
 }
 
-pub(super) fn firmware() -> Finding {
+pub(super) fn firmware(image: Option<PathBuf>) -> Finding {
     let name = "firmware image";
-    match fly::find_image(None) {
-        Ok(path) if is_for_arm(&path) => Finding::ok(name, path.display().to_string()),
-        Ok(path) => {
+    match image {
+        Some(path) if is_for_arm(&path) => Finding::ok(name, path.display().to_string()),
+        Some(path) => {
             Finding::bad(name, format!("{} is not an ELF for the drone", path.display()), BUILD_FIRMWARE)
         }
-        Err(_) => Finding::bad(name, "not built (steady fly, steady flash)", BUILD_FIRMWARE),
+        None => Finding::bad(name, "not built (steady fly, steady flash)", BUILD_FIRMWARE),
     }
 }
 
@@ -97,8 +97,8 @@ mod tests {
     use std::fs;
     use std::os::unix::fs::PermissionsExt;
 
-    use super::super::usb::{self, tests::plug};
     use super::*;
+    use crate::usb::{self, tests::plug};
 
     #[test]
     fn dongle_and_probe_are_told_from_other_devices() {

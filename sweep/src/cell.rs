@@ -13,9 +13,10 @@ use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
 use anyhow::{Context, Result};
 use serde::{Deserialize, Serialize};
+use steady_data::files;
 
-use super::plan::{CELL, Cell};
-use crate::{files, provenance};
+use crate::plan::{CELL, Cell};
+use crate::{Executable, Listener};
 
 const SPEC: &str = "cell.json";
 const STAMP: &str = "stamp.json";
@@ -77,13 +78,13 @@ pub(crate) fn prepare(folder: &Path, spec: &Spec) -> Result<()> {
 }
 
 /// Runs the cell that was prepared in a folder, with `program` as `steady`; one that is done is left alone.
-pub(crate) fn run(folder: &Path, program: &Path) -> Result<Stamp> {
+pub(crate) fn run(folder: &Path, program: &Executable, listener: &dyn Listener) -> Result<Stamp> {
     let spec = folder.join(SPEC);
     let text = fs::read(&spec)
         .with_context(|| format!("{} is not a cell of a sweep: it has no {SPEC}", folder.display()))?;
     let Spec { cell, start_in } =
         serde_json::from_slice(&text).with_context(|| format!("{}: is damaged", spec.display()))?;
-    let lock = lock(folder)?;
+    let lock = lock(folder, listener)?;
     if let Some(done) = stamp(folder, &cell).filter(Stamp::succeeded) {
         return Ok(done);
     }
@@ -103,7 +104,7 @@ pub(crate) fn run(folder: &Path, program: &Path) -> Result<Stamp> {
         File::create(&path).with_context(|| format!("{}: cannot be written", path.display()))
     };
     let started = Instant::now();
-    let status = Command::new(program)
+    let status = Command::new(&program.path)
         .args(&args)
         .current_dir(&start_in)
         // The command does not read it; this keeps the lock as long as the command lives.
@@ -111,22 +112,22 @@ pub(crate) fn run(folder: &Path, program: &Path) -> Result<Stamp> {
         .stdout(file(STDOUT)?)
         .stderr(file(STDERR)?)
         .status()
-        .with_context(|| format!("{} cannot be started in {}", program.display(), start_in.display()))?;
+        .with_context(|| format!("{} cannot be started in {}", program.path.display(), start_in.display()))?;
     let stamp = Stamp {
         args: cell.args,
         exit_code: status.code(),
         signal: status.signal(),
         seconds: started.elapsed().as_secs_f64(),
         ended_unix_s: SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |d| d.as_secs()),
-        version: provenance::VERSION.to_owned(),
-        commit: provenance::COMMIT.to_owned(),
+        version: program.version.clone(),
+        commit: program.commit.clone(),
     };
     files::write_json(&folder.join(STAMP), &stamp)?;
     Ok(stamp)
 }
 
 /// Locks the cell, after whoever runs it already.
-fn lock(folder: &Path) -> Result<File> {
+fn lock(folder: &Path, listener: &dyn Listener) -> Result<File> {
     let path = folder.join(LOCK);
     let file = OpenOptions::new()
         .read(true)
@@ -137,7 +138,8 @@ fn lock(folder: &Path) -> Result<File> {
         .with_context(|| format!("{}: cannot be opened", path.display()))?;
     let locked = match file.try_lock() {
         Err(TryLockError::WouldBlock) => {
-            eprintln!("{}: still runs since an earlier sweep; waiting for it", folder.display());
+            listener
+                .warn(&format!("{}: still runs since an earlier sweep; waiting for it", folder.display()));
             file.lock()
         }
         Err(TryLockError::Error(error)) => Err(error),
@@ -218,7 +220,18 @@ mod tests {
 
     /// A shell instead of `steady`: the cell's arguments are then a script.
     fn shell(folder: &Path) -> Stamp {
-        run(folder, Path::new("/bin/sh")).unwrap()
+        run(folder, &program("/bin/sh"), &Nobody).unwrap()
+    }
+
+    fn program(path: &str) -> Executable {
+        Executable { path: path.into(), version: "1".to_owned(), commit: "abc".to_owned() }
+    }
+
+    struct Nobody;
+
+    impl Listener for Nobody {
+        fn say(&self, _: &str) {}
+        fn warn(&self, _: &str) {}
     }
 
     #[test]
@@ -246,7 +259,7 @@ mod tests {
         assert!(f.join("left").exists(), "what is done is left alone");
 
         prepared(f, &["-c", "test -e {cell}/left", "--resume"]);
-        assert!(shell(f).succeeded(), "who goes on by himself finds what he left");
+        assert!(shell(f).succeeded(), "a command that resumes finds its files");
     }
 
     #[test]
@@ -258,9 +271,9 @@ mod tests {
         fs::write(f.join(STAMP), "{\"args\": [").unwrap();
         assert_eq!(stamp(f, &cell), None);
         assert!(!is_done(f, &cell));
-        let error = run(f, Path::new("/no/such/program")).unwrap_err();
+        let error = run(f, &program("/no/such/program"), &Nobody).unwrap_err();
         assert!(error.to_string().contains("/no/such/program"), "{error}");
-        let error = run(&f.join("nowhere"), Path::new("/bin/sh")).unwrap_err();
+        let error = run(&f.join("nowhere"), &program("/bin/sh"), &Nobody).unwrap_err();
         assert!(error.to_string().contains("not a cell"), "{error}");
     }
 
@@ -276,7 +289,7 @@ mod tests {
             ],
         );
         // As a killed sweep leaves it: the command lives on and holds the lock.
-        let held = lock(f).unwrap();
+        let held = lock(f, &Nobody).unwrap();
         let mut orphan = Command::new("sleep").arg("1").stdin(held.try_clone().unwrap()).spawn().unwrap();
         drop(held);
         let other = OpenOptions::new().read(true).open(f.join(LOCK)).unwrap();

@@ -6,7 +6,7 @@ use std::process::{Command, Stdio};
 use anyhow::{Context, Result, bail};
 
 /// Finds a program in PATH or in the administrator's folders, which not every user's PATH has.
-pub(crate) fn find(program: &str) -> Option<PathBuf> {
+pub fn find(program: &str) -> Option<PathBuf> {
     let path = std::env::var_os("PATH").unwrap_or_default();
     let admin = ["/usr/local/sbin", "/usr/sbin", "/sbin"].map(PathBuf::from);
     let mut candidates = std::env::split_paths(&path).chain(admin).map(|folder| folder.join(program));
@@ -14,7 +14,7 @@ pub(crate) fn find(program: &str) -> Option<PathBuf> {
 }
 
 /// The standard output of a program; an error has its standard error.
-pub(crate) fn said(command: &mut Command) -> Result<String> {
+pub fn said(command: &mut Command) -> Result<String> {
     let name = command.get_program().to_string_lossy().into_owned();
     let output =
         command.stdin(Stdio::null()).output().with_context(|| format!("`{name}` cannot be started"))?;

@@ -47,13 +47,7 @@ pub(super) mod tests {
     use super::*;
 
     /// Makes the files that Linux has for a device.
-    pub(in crate::doctor) fn plug(
-        root: &Path,
-        place: &str,
-        vendor: &str,
-        product: &str,
-        name: &str,
-    ) -> PathBuf {
+    pub(crate) fn plug(root: &Path, place: &str, vendor: &str, product: &str, name: &str) -> PathBuf {
         let folder = root.join("sys/bus/usb/devices").join(place);
         fs::create_dir_all(&folder).unwrap();
         let number = place.rsplit('-').next().unwrap();

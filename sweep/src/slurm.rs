@@ -12,9 +12,9 @@ use std::thread::sleep;
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
+use steady_data::files;
 
-use crate::programs::said;
-use crate::{files, programs};
+use crate::programs::{self, said};
 
 /// Slurm's own default for the largest index of an array, and one more.
 const DEFAULT_MAX_ARRAY_SIZE: usize = 1001;

@@ -3,9 +3,10 @@
 use std::path::Path;
 use std::process::Command;
 
+use steady_data::error::describe;
+use steady_sweep::programs;
+
 use super::{Finding, SETUP};
-use crate::error::describe;
-use crate::programs;
 
 /// A clean build with tests and a training run stay below this.
 const WANTED_GIB: f64 = 5.0;

@@ -6,14 +6,14 @@ use std::path::Path;
 use anyhow::{Context, Result};
 use serde::Serialize;
 use serde_json::Value as Json;
+use steady_data::error::usage;
+use steady_data::files;
+use steady_data::stats::Estimate;
+use steady_data::table::Table as Markdown;
 use steady_sim::suggest::did_you_mean;
 
-use super::cell::{STDOUT, Stamp};
-use super::plan::{Cell, Plan};
-use crate::error::usage;
-use crate::files;
-use crate::out::Table as Markdown;
-use crate::stats::Estimate;
+use crate::cell::{STDOUT, Stamp};
+use crate::plan::{Cell, Plan};
 
 /// The axis of the means and intervals.
 const SEED: &str = "seed";
@@ -21,8 +21,9 @@ const SEED: &str = "seed";
 /// The results of one cell by name.
 pub(crate) type Numbers = BTreeMap<String, f64>;
 
+/// A sweep's table.
 #[derive(Clone, Debug, Serialize)]
-pub(crate) struct Table {
+pub struct SweepTable {
     /// Axes, without the seed.
     pub(crate) axes: Vec<String>,
     pub(crate) metrics: Vec<String>,
@@ -89,7 +90,7 @@ fn texts(value: &Json) -> String {
     fields.filter_map(Json::as_str).collect::<Vec<_>>().join("/")
 }
 
-impl Table {
+impl SweepTable {
     pub(crate) fn new(plan: &Plan, found: &[(&Cell, Stamp, Numbers)]) -> Result<Self> {
         let known: BTreeSet<&String> = found.iter().flat_map(|(_, _, numbers)| numbers.keys()).collect();
         for metric in &plan.metrics {
@@ -129,7 +130,8 @@ impl Table {
         files::write(&folder.join("table.csv"), &self.csv()?)
     }
 
-    pub(crate) fn markdown(&self) -> String {
+    /// The table in Markdown.
+    pub fn markdown(&self) -> String {
         let headings = self.axes.iter().map(String::as_str).chain(["cells"]);
         let mut table = Markdown::new(headings.chain(self.metrics.iter().map(String::as_str)));
         for row in &self.rows {
@@ -245,7 +247,7 @@ mod tests {
         // One cell of world b is missing.
         let found: Vec<_> = found.iter().take(5).map(|(cell, n)| (cell, stamp(), n.clone())).collect();
         plan.metrics = vec!["error".to_owned()];
-        let table = Table::new(&plan, &found).unwrap();
+        let table = SweepTable::new(&plan, &found).unwrap();
         assert_eq!(
             table.markdown(),
             "| world | cells |      error |\n\
@@ -256,10 +258,10 @@ mod tests {
         let csv = String::from_utf8(table.csv().unwrap()).unwrap();
         assert!(csv.starts_with("world,cells,error.mean,error.half_width,error.n\na,3,11,2.48"), "{csv}");
         plan.metrics = vec!["eror".to_owned()];
-        let error = Table::new(&plan, &found).unwrap_err().to_string();
+        let error = SweepTable::new(&plan, &found).unwrap_err().to_string();
         assert!(error.contains("did you mean `error`"), "{error}");
         plan.metrics.clear();
-        assert_eq!(Table::new(&plan, &found).unwrap().metrics, ["error", "reward"]);
+        assert_eq!(SweepTable::new(&plan, &found).unwrap().metrics, ["error", "reward"]);
 
         let folder = tempfile::tempdir().unwrap();
         save_cells(folder.path(), &plan, &found).unwrap();

@@ -3,27 +3,25 @@
 use std::path::PathBuf;
 use std::process::Command;
 
+use anyhow::Result;
+use steady_data::error::describe;
+
 use super::{Finding, SETUP};
 
 /// The drone's processor.
 const FIRMWARE_TARGET: &str = "thumbv7em-none-eabihf";
 const LIBUSB_HEADER: &str = "/usr/include/libusb-1.0/libusb.h";
 
-#[cfg(feature = "train")]
-pub(super) fn libtorch() -> Finding {
-    use crate::error::describe;
-    use crate::torch;
-
-    let found = match torch::self_check() {
-        Ok(()) => Finding::ok("libtorch", format!("{}, gradient check passed", torch::libtorch_version())),
-        Err(error) => Finding::bad("libtorch", describe(&error), SETUP),
-    };
-    Finding { required: true, ..found }
-}
-
-#[cfg(not(feature = "train"))]
-pub(super) fn libtorch() -> Finding {
-    Finding::ok("libtorch", "not used: built without training")
+/// libtorch's version if a gradient came out right, else why not; none for a program without training.
+pub(super) fn libtorch(checked: Option<Result<String>>) -> Finding {
+    let name = "libtorch";
+    match checked {
+        None => Finding::ok(name, "not used: built without training"),
+        Some(Ok(version)) => {
+            Finding { required: true, ..Finding::ok(name, format!("{version}, gradient check passed")) }
+        }
+        Some(Err(error)) => Finding { required: true, ..Finding::bad(name, describe(&error), SETUP) },
+    }
 }
 
 pub(super) fn rust_target() -> Finding {

@@ -5,11 +5,10 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail, ensure};
 use serde::{Deserialize, Serialize};
+use steady_data::error::{unknown, usage};
+use steady_data::files;
 use steady_sim::suggest::did_you_mean;
 use toml::Value;
-
-use crate::error::{unknown, usage};
-use crate::files;
 
 /// Stands for the cell's folder in a command.
 pub(crate) const CELL: &str = "cell";

@@ -1,4 +1,5 @@
 //! Checks of the machine: `build` what compiles, `flight` what flies, `machine` the rest.
+#![forbid(unsafe_code)]
 
 mod build;
 mod flight;
@@ -7,23 +8,27 @@ mod usb;
 
 use std::path::{Path, PathBuf};
 
+use anyhow::Result;
 use serde::Serialize;
-
-use crate::programs;
+use steady_sweep::programs;
 
 /// The one command that mends most findings.
 const SETUP: &str = "cargo xtask setup";
 
 /// The result of one check.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub(crate) struct Finding {
-    pub(crate) name: &'static str,
-    pub(crate) ok: bool,
+pub struct Finding {
+    /// What was looked for.
+    pub name: &'static str,
+    /// It is there and works.
+    pub ok: bool,
     /// Whether all of `steady` needs it, and not only some builds or commands.
-    pub(crate) required: bool,
-    pub(crate) detail: String,
+    pub required: bool,
+    /// Where it is, or what is wrong.
+    pub detail: String,
+    /// What to do about it.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub(crate) fix: Option<String>,
+    pub fix: Option<String>,
 }
 
 impl Finding {
@@ -44,20 +49,32 @@ impl Finding {
     }
 }
 
+/// What only the program that asks can know.
+#[derive(Debug, Default)]
+pub struct Caller {
+    /// libtorch's version, or why it does not work; none for a program without training.
+    pub libtorch: Option<Result<String>>,
+    /// The virtual Crazyflie that it would start.
+    pub virtual_crazyflie: Option<PathBuf>,
+    /// The firmware image that it would fly.
+    pub image: Option<PathBuf>,
+}
+
 /// All findings on this machine.
-pub(crate) fn examine() -> Vec<Finding> {
+pub fn examine(caller: Caller) -> Vec<Finding> {
+    let Caller { libtorch, virtual_crazyflie, image } = caller;
     let usb = usb::devices(Path::new("/"));
     vec![
-        build::libtorch(),
+        build::libtorch(libtorch),
         build::rust_target(),
-        program("cmake", "cmake", "the emulator's build"),
-        program("make", "make", "the emulator's build"),
+        package("cmake", "cmake", "the emulator's build"),
+        package("make", "make", "the emulator's build"),
         build::libclang(),
         build::libusb(),
-        program("mtools", "mcopy", "SD-card images"),
-        program("dosfstools", "mkfs.vfat", "SD-card images"),
-        flight::virtual_crazyflie(),
-        flight::firmware(),
+        package("mtools", "mcopy", "SD-card images"),
+        package("dosfstools", "mkfs.vfat", "SD-card images"),
+        flight::virtual_crazyflie(virtual_crazyflie),
+        flight::firmware(image),
         flight::crazyradio(&usb),
         flight::probe_rs(),
         flight::debug_probe(&usb),
@@ -68,7 +85,7 @@ pub(crate) fn examine() -> Vec<Finding> {
 }
 
 /// The findings as text, one line each, with the fix below.
-pub(crate) fn report(findings: &[Finding]) -> String {
+pub fn report(findings: &[Finding]) -> String {
     let width = findings.iter().map(|finding| finding.name.len()).max().unwrap_or(0);
     let mut text = String::new();
     for finding in findings {
@@ -85,9 +102,9 @@ pub(crate) fn report(findings: &[Finding]) -> String {
     text
 }
 
-/// A program of the Debian package `package`, which set-up installs.
-fn program(package: &'static str, program: &str, needed_for: &str) -> Finding {
-    Finding::path(package, programs::find(program), &format!("no `{program}` ({needed_for})"), SETUP)
+/// A program of a Debian package that set-up installs.
+fn package(name: &'static str, program: &str, needed_for: &str) -> Finding {
+    Finding::path(name, programs::find(program), &format!("no `{program}` ({needed_for})"), SETUP)
 }
 
 #[cfg(test)]
@@ -111,15 +128,22 @@ mod tests {
 
     #[test]
     fn every_finding_that_is_not_ok_says_what_to_do() {
-        for finding in examine() {
-            assert_eq!(finding.ok, finding.fix.is_none(), "{finding:?}");
+        let broken = Caller { libtorch: Some(Err(anyhow::anyhow!("no gradient"))), ..Caller::default() };
+        let works = Caller { libtorch: Some(Ok("2.0".to_owned())), ..Caller::default() };
+        for caller in [Caller::default(), broken, works] {
+            let (trains, works) = (caller.libtorch.is_some(), !matches!(caller.libtorch, Some(Err(_))));
+            let findings = examine(caller);
+            assert_eq!((findings[0].ok, findings[0].required), (works, trains), "{:?}", findings[0]);
+            for finding in findings {
+                assert_eq!(finding.ok, finding.fix.is_none(), "{finding:?}");
+            }
         }
     }
 
     #[test]
     fn a_program_that_is_not_there_is_missed() {
-        assert!(!program("x", "no-such-program-anywhere", "nothing").ok);
-        assert!(program("x", "sh", "nothing").ok);
+        assert!(!package("x", "no-such-program-anywhere", "nothing").ok);
+        assert!(package("x", "sh", "nothing").ok);
     }
 
     #[test]

@@ -1,0 +1,196 @@
+//! `steady identify`.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result, bail};
+use clap::Args;
+use indicatif::ProgressBar;
+use serde::Serialize;
+use steady_reality::Flight;
+use steady_reality::identify::{Combined, Estimate, Identified, combine, identify};
+use steady_reality::score::{self, Score, Tally};
+use steady_sim::World;
+
+use crate::error::usage;
+use crate::out::Table;
+use crate::{files, pictures, recorded};
+
+/// Find the world in which recorded flights happened.
+///
+/// Thrust of each motor, lags, delay, inertia, trims, drag and moments, by how well a world predicts the flights from
+/// their motors' commands. Flights are CSV files with motion capture (docs/reality.md) or logs of this firmware. What
+/// they cannot tell stays as typical of a Crazyflie 2.1, and the table says so. They tell thrust, inertia and
+/// moments over mass only: weigh the drone.
+#[derive(Args, Clone, Debug)]
+pub(crate) struct Cmd {
+    /// Recorded flights; DRONE=FILE for flights of several drones, which get a world each and one for them all.
+    #[arg(required = true, value_name = "FLIGHT")]
+    flights: Vec<String>,
+    /// Where the world goes; with several drones, theirs go beside it.
+    #[arg(short, long, default_value = "identified.toml", value_name = "FILE")]
+    output: PathBuf,
+    /// Replace existing files.
+    #[arg(long)]
+    force: bool,
+    /// The drone's weight with battery and decks, g.
+    #[arg(long, default_value_t = 27.0, value_name = "G")]
+    mass_g: f32,
+    /// World that has what flights do not tell: sensors, battery, radio.
+    #[arg(long, default_value = "real", value_name = "WORLD")]
+    base: String,
+    /// Draw, for each drone, the error over the time ahead and a flight with its predictions: STEM-*.svg and .png.
+    #[arg(long, value_name = "STEM")]
+    plot: Option<PathBuf>,
+    /// Print JSON.
+    #[arg(long)]
+    json: bool,
+}
+
+#[derive(Serialize)]
+struct Drone {
+    drone: String,
+    flights: Vec<String>,
+    #[serde(flatten)]
+    identified: Identified,
+    /// How well the world predicts the flights it is from; with the trims of the three seconds before, too.
+    scores: [Score; 2],
+}
+
+#[derive(Serialize)]
+struct Report {
+    mass_g: f32,
+    drones: Vec<Drone>,
+    /// Mean and spread of several drones.
+    spread: Option<Combined>,
+    worlds: Vec<PathBuf>,
+}
+
+impl Cmd {
+    pub(crate) fn run(self) -> Result<()> {
+        if !(5.0..=5000.0).contains(&self.mass_g) {
+            return Err(usage(format!("--mass-g {}: a drone weighs from 5 to 5000 g", self.mass_g)));
+        }
+        let base = World::load(&self.base)?;
+        let mut named: BTreeMap<String, Vec<PathBuf>> = BTreeMap::new();
+        for flight in &self.flights {
+            let (drone, file) = split(flight);
+            named.entry(drone.to_owned()).or_default().push(file);
+        }
+        let mut outputs: Vec<PathBuf> = vec![self.output.clone()];
+        if named.len() > 1 {
+            outputs.extend(named.keys().map(|drone| beside(&self.output, drone)));
+        }
+        if let Some(there) = outputs.iter().find(|output| output.exists() && !self.force) {
+            bail!("{} exists; --force replaces it, -o FILE writes another", there.display());
+        }
+        let mut drones = Vec::new();
+        for (drone, paths) in named {
+            let flights = recorded::flights(&paths)?;
+            let identified = self.identify(drone, &base, &flights)?;
+            if let Some(stem) = &self.plot {
+                let stem = beside(stem, &identified.drone).with_extension("");
+                pictures::draw(&identified.identified.world, &flights, &stem)?;
+            }
+            drones.push(identified);
+        }
+        let spread = (drones.len() > 1).then(|| {
+            let all: Vec<&Identified> = drones.iter().map(|d| &d.identified).collect();
+            combine(&all)
+        });
+        let first = drones.first().map(|d| d.identified.world.clone()).context("there is no flight")?;
+        let worlds = std::iter::once(spread.as_ref().map_or(first, |spread| spread.world.clone()))
+            .chain(drones.iter().filter(|_| drones.len() > 1).map(|d| d.identified.world.clone()));
+        for (mut world, output) in worlds.zip(&outputs) {
+            world.name = output.file_stem().unwrap_or_default().to_string_lossy().into_owned();
+            world.check()?;
+            files::write_new(output, world.to_toml().as_bytes(), self.force)?;
+        }
+        let report = Report { mass_g: self.mass_g, drones, spread, worlds: outputs };
+        if self.json {
+            println!("{}", serde_json::to_string_pretty(&report)?);
+        } else {
+            print_report(&report);
+        }
+        Ok(())
+    }
+
+    fn identify(&self, drone: String, base: &World, flights: &[Flight]) -> Result<Drone> {
+        let bar = if self.json { ProgressBar::hidden() } else { ProgressBar::new(0) };
+        bar.set_message(format!("{} flights", flights.len()));
+        let mut identified = identify(base, 1e-3 * self.mass_g, flights, |step, steps| {
+            bar.set_length(steps as u64);
+            bar.set_position(step as u64);
+        });
+        bar.finish_and_clear();
+        let names: Vec<String> = flights.iter().map(|flight| flight.name.clone()).collect();
+        let world = &mut identified.world;
+        world.summary = format!("identified from {}", names.join(", "));
+        world.provenance = format!("measured: {} flights, a mass of {} g given", flights.len(), self.mass_g);
+        let score = |is_trimmed: bool| -> Result<Score> {
+            let mut tally = Tally::default();
+            for flight in flights {
+                tally = tally.and(&score::world(world, flight, is_trimmed)?);
+            }
+            Ok(tally.score(if is_trimmed { "with the trim of the 3 s before" } else { "as it is" }))
+        };
+        let scores = [score(false)?, score(true)?];
+        Ok(Drone { drone, flights: names, identified, scores })
+    }
+}
+
+/// A drone's name and a file; without a name all are one drone.
+fn split(flight: &str) -> (&str, PathBuf) {
+    match flight.split_once('=') {
+        Some((drone, file)) if !drone.contains(['/', '.']) && !Path::new(flight).exists() => {
+            (drone, file.into())
+        }
+        _ => ("drone", flight.into()),
+    }
+}
+
+/// `world.toml` of drone A is `world-A.toml`.
+fn beside(output: &Path, drone: &str) -> PathBuf {
+    let stem = output.file_stem().unwrap_or_default().to_string_lossy();
+    output.with_file_name(format!("{stem}-{drone}.toml"))
+}
+
+fn print_report(report: &Report) {
+    for Drone { drone, flights, identified, scores } in &report.drones {
+        println!(
+            "{drone}: {} flights, {} predictions, {} steps of the fit",
+            flights.len(),
+            identified.windows,
+            identified.iterations
+        );
+        print!("{}", parameter_table(&identified.parameters));
+        for (one, other) in &identified.confounded {
+            println!("cannot be told apart: {one} and {other}");
+        }
+        print!("{}", super::world::score_table(scores));
+        println!();
+    }
+    if let Some(spread) = &report.spread {
+        let mut table = Table::new(["parameter", "mean", "spread between drones"]);
+        for parameter in &spread.parameters {
+            let (mean, spread) = (parameter.mean, parameter.deviation);
+            table.row([parameter.name.to_owned(), format!("{mean:.3e}"), format!("{spread:.1e}")]);
+        }
+        print!("{table}");
+    }
+    println!("mass {} g as given: flights tell thrust, inertia and moments over mass only", report.mass_g);
+    report.worlds.iter().for_each(|world| println!("wrote {}", world.display()));
+}
+
+fn parameter_table(parameters: &[Estimate]) -> Table {
+    let mut table = Table::new(["parameter", "value", "95 % interval", "from"]);
+    for p in parameters {
+        table.row([
+            p.name.to_owned(),
+            format!("{:.3e}", p.value),
+            format!("{:.2e} to {:.2e}", p.low, p.high),
+            if p.is_told { "flights" } else { "mostly typical values" }.to_owned(),
+        ]);
+    }
+    table
+}

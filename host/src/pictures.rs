@@ -1,0 +1,80 @@
+//! Pictures of how well a world predicts recorded flights.
+
+use std::path::Path;
+
+use anyhow::Result;
+use steady_reality::Flight;
+use steady_reality::predict::{Predictor, starts};
+use steady_reality::score::{Baseline, curve};
+use steady_sim::World;
+
+use crate::plot::{Chart, Series};
+
+/// Samples between the predictions that are drawn, and their length: half a second.
+const AHEAD: usize = 50;
+/// Samples that are drawn of a flight: ten seconds.
+const SHOWN: usize = 1000;
+
+/// Draws `stem-horizon` and `stem-flight`.
+pub(crate) fn draw(world: &World, flights: &[Flight], stem: &Path) -> Result<()> {
+    let series = |name: &str, points| Series { name: name.to_owned(), points, ..Series::default() };
+    let straight = |flight: &Flight| Baseline::Persistence.errors(flight);
+    let straight =
+        flights.iter().map(straight).fold(steady_reality::score::Tally::default(), |all, one| all.and(&one));
+    let straight =
+        straight.score("").errors.iter().map(|e| (f64::from(e.horizon_s), e.position_mm)).collect();
+    let horizon = Chart {
+        title: format!("world {}, {} flights", world.name, flights.len()),
+        x_label: "time ahead (s)".to_owned(),
+        y_label: "position error, RMS (mm)".to_owned(),
+        series: vec![
+            series("world", curve(world, flights, false)?),
+            series("world, trimmed by the 3 s before", curve(world, flights, true)?),
+            series("constant velocity", straight),
+        ],
+        ..Chart::default()
+    };
+    horizon.save(&with(stem, "horizon"))?;
+    let Some(flight) = flights.first() else { return Ok(()) };
+    let predictor = Predictor::new(world, flight)?;
+    let starts = starts(flight, AHEAD);
+    let first = starts.first().copied().unwrap_or(flight.take_off);
+    let range = first..(first + SHOWN).min(flight.samples.len());
+    let time_s = |i: usize| (i - first) as f64 / steady_reality::flight::RATE_HZ;
+    let flown = |axis: usize| {
+        let at = |i: usize| (time_s(i), f64::from(flight.samples[i].state.position.to_array()[axis]));
+        range.clone().map(at).collect::<Vec<_>>()
+    };
+    // Every prediction starts from where the drone was: the line jumps there.
+    let predicted = |axis: usize| {
+        let mut points = Vec::new();
+        for start in starts.iter().copied().filter(|start| range.contains(start)) {
+            let mut add = |i: usize, position: f32| points.push((time_s(i), f64::from(position)));
+            add(start, flight.samples[start].state.position.to_array()[axis]);
+            predictor.fly(start, AHEAD, Default::default(), |i, s| add(i, s.position.to_array()[axis]));
+        }
+        points
+    };
+    let reference = |name: &str, points| Series { is_reference: true, ..series(name, points) };
+    let picture = Chart {
+        title: format!("{}: predicted half a second ahead, again and again", flight.name),
+        x_label: "time (s)".to_owned(),
+        y_label: "position (m)".to_owned(),
+        series: vec![
+            series("x, predicted", predicted(0)),
+            series("y, predicted", predicted(1)),
+            series("z, predicted", predicted(2)),
+            reference("flown", flown(0)),
+            reference("", flown(1)),
+            reference("", flown(2)),
+        ],
+        ..Chart::default()
+    };
+    picture.save(&with(stem, "flight"))?;
+    Ok(())
+}
+
+fn with(stem: &Path, what: &str) -> std::path::PathBuf {
+    let name = stem.file_name().unwrap_or_default().to_string_lossy();
+    stem.with_file_name(format!("{name}-{what}"))
+}
