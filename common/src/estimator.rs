@@ -9,7 +9,14 @@
 //! [`Estimator::tick`] is called every millisecond with the newest inertial sample and with a mocap
 //! sample when one has arrived.
 
+mod snapshot;
+
+pub use snapshot::{SNAPSHOT_LEN, Snapshot};
+
 use crate::{GRAVITY_M_S2, Mat3, Quat, State, Vec3, math};
+
+/// Drag of a Crazyflie 2.1, 1/s, as its accelerometer shows it in recorded flights (`docs/reality.md`).
+pub const CRAZYFLIE_DRAG_PER_S: f32 = 0.4;
 
 /// Milliseconds between predictions.
 const PREDICTION_MS: u32 = 10;
@@ -20,6 +27,8 @@ const MAX_VARIANCE: f32 = 100.0;
 const GROUND_REVERSION: f32 = 0.001;
 /// Attitude errors below this are left for the next round, rad.
 const SMALL_ANGLE: f32 = 1e-4;
+/// Older motion capture than this is taken as this old, s: what the drone did since is known to first order.
+pub const MAX_AGE_S: f32 = 0.1;
 /// Beyond this distance from the origin the filter has diverged, m.
 const MAX_POSITION: f32 = 100.0;
 /// Beyond this speed the filter has diverged, m/s per body axis.
@@ -74,6 +83,8 @@ pub struct Mocap {
     pub position_std: f32,
     /// Attitude and its standard deviation in rad, where the system sees more than one marker.
     pub attitude: Option<(Quat, f32)>,
+    /// How old it is when it arrives, s: exposure, reconstruction, network, radio. 0 as the official filter takes it.
+    pub age_s: f32,
 }
 
 /// The filter has diverged and must be reset.
@@ -88,10 +99,20 @@ struct Gathered {
     count: f32,
 }
 
+impl Gathered {
+    fn add(&mut self, imu: &Imu) {
+        self.accelerometer += imu.accelerometer;
+        self.gyro += imu.gyro;
+        self.count += 1.0;
+    }
+}
+
 /// The filter.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Estimator {
     noise: Noise,
+    /// Loss of speed along body x and y in flight, 1/s.
+    drag_per_s: f32,
     position: Vec3,
     /// In the body frame.
     velocity: Vec3,
@@ -117,6 +138,7 @@ impl Estimator {
         let (v, a) = (square(noise.initial_velocity), square(noise.initial_attitude));
         let mut filter = Self {
             noise,
+            drag_per_s: 0.0,
             position,
             velocity: Vec3::ZERO,
             attitude_error: Vec3::ZERO,
@@ -132,6 +154,25 @@ impl Estimator {
         };
         filter.tidy();
         filter
+    }
+
+    /// With drag in the prediction, 1/s: in flight the body feels `-drag · velocity` along its x and y. The official
+    /// filter has none.
+    #[must_use]
+    pub fn with_drag(mut self, drag_per_s: f32) -> Self {
+        self.set_drag(drag_per_s);
+        self
+    }
+
+    /// Drag in the prediction, 1/s.
+    #[must_use]
+    pub fn drag_per_s(&self) -> f32 {
+        self.drag_per_s
+    }
+
+    /// Changes the drag in the prediction, 1/s, from the next prediction on.
+    pub fn set_drag(&mut self, drag_per_s: f32) {
+        self.drag_per_s = drag_per_s;
     }
 
     /// One millisecond: predicts when it is time to, takes the inertial sample up for the next
@@ -161,9 +202,7 @@ impl Estimator {
             self.tidy();
         }
         self.rates = imu.gyro;
-        self.gathered.accelerometer += imu.accelerometer;
-        self.gathered.gyro += imu.gyro;
-        self.gathered.count += 1.0;
+        self.gathered.add(imu);
         if let Some(mocap) = mocap {
             self.correct(mocap);
         }
@@ -205,10 +244,11 @@ impl Estimator {
         let Gathered { accelerometer, gyro, count } = core::mem::take(&mut self.gathered);
         let mean = if count > 0.0 { 1.0 / count } else { 0.0 };
         let (felt, w) = (accelerometer * mean, gyro * mean);
-        let felt = if flying { Vec3::new(0.0, 0.0, felt.z) } else { felt };
         let (r, v) = (self.rotation, self.velocity);
+        let drag = if flying { self.drag_per_s } else { 0.0 };
+        let felt = if flying { Vec3::new(-drag * v.x, -drag * v.y, felt.z) } else { felt };
 
-        self.covariance = sandwich(&transition(&r, v, w, dt), &self.covariance);
+        self.covariance = sandwich(&transition(&r, v, w, drag, dt), &self.covariance);
 
         let up = Vec3::new(r.x.z, r.y.z, r.z.z);
         self.position += r.apply(v * dt + felt * (0.5 * dt * dt)) - Vec3::Z * (0.5 * GRAVITY_M_S2 * dt * dt);
@@ -232,18 +272,18 @@ impl Estimator {
     }
 
     fn correct(&mut self, mocap: &Mocap) {
+        let age = if mocap.age_s > 0.0 { math::clamp(mocap.age_s, 0.0, MAX_AGE_S) } else { 0.0 };
         if mocap.position.is_finite() && mocap.position_std > 0.0 {
-            let std = mocap.position_std;
-            self.scalar_update(0, mocap.position.x - self.position.x, std);
-            self.scalar_update(1, mocap.position.y - self.position.y, std);
-            self.scalar_update(2, mocap.position.z - self.position.z, std);
+            self.correct_position(mocap.position, mocap.position_std, age);
         }
         if let Some((seen, std)) = mocap.attitude
             && seen.is_finite()
             && std > 0.0
         {
+            let seen = seen.normalized();
+            let seen = if age > 0.0 { seen.integrate_body_rate(self.rates, age) } else { seen };
             // The rotation from the estimate to what was seen, about the body axes.
-            let turn = self.attitude.conjugate() * seen.normalized();
+            let turn = self.attitude.conjugate() * seen;
             if math::abs(turn.w) > 0.1 {
                 let error = Vec3::new(turn.x, turn.y, turn.z) * (2.0 / turn.w);
                 self.scalar_update(6, error.x - self.attitude_error.x, std);
@@ -255,15 +295,42 @@ impl Estimator {
         self.tidy();
     }
 
+    fn correct_position(&mut self, seen: Vec3, std: f32, age: f32) {
+        if age == 0.0 {
+            self.scalar_update(0, seen.x - self.position.x, std);
+            self.scalar_update(1, seen.y - self.position.y, std);
+            self.scalar_update(2, seen.z - self.position.z, std);
+            return;
+        }
+        // What was seen is the position of then: the state's transition backwards, as far as the position goes.
+        let r = self.rotation;
+        let [x, y, z, ..] = transition(&r, self.velocity, Vec3::ZERO, 0.0, -age);
+        let then = |filter: &Self| filter.position - r.apply(filter.velocity) * age;
+        self.row_update(&x, seen.x - then(self).x, std);
+        self.row_update(&y, seen.y - then(self).y, std);
+        self.row_update(&z, seen.z - then(self).z, std);
+    }
+
     /// Corrects by a measurement of state number `index` that is `error` away from the estimate.
     fn scalar_update(&mut self, index: usize, error: f32, std: f32) {
         // The covariance is symmetric: its row is its column.
         let Some(&column) = self.covariance.get(index) else { return };
         let Some(&own) = column.get(index) else { return };
+        self.update(&column, own, error, std);
+    }
+
+    /// The same for a measurement of several states, each with its part in it.
+    fn row_update(&mut self, parts: &Vector, error: f32, std: f32) {
+        let column = self.covariance.map(|row| dot(&row, parts));
+        self.update(&column, dot(&column, parts), error, std);
+    }
+
+    /// Corrects by a measurement with these covariances with the states, and this variance of its own.
+    fn update(&mut self, column: &Vector, own: f32, error: f32, std: f32) {
         let innovation = own + std * std;
         let gain = column.map(|p| p / innovation);
-        for (row, (k_a, p_a)) in self.covariance.iter_mut().zip(gain.iter().zip(&column)) {
-            for (p, (k_b, p_b)) in row.iter_mut().zip(gain.iter().zip(&column)) {
+        for (row, (k_a, p_a)) in self.covariance.iter_mut().zip(gain.iter().zip(column)) {
+            for (p, (k_b, p_b)) in row.iter_mut().zip(gain.iter().zip(column)) {
                 *p += k_a * k_b * innovation - k_a * p_b - p_a * k_b;
             }
         }
@@ -307,9 +374,10 @@ impl Estimator {
     }
 }
 
-/// The state's linearised transition over `dt`: body axes `r`, body velocity `v`, body rates `w`.
+/// The state's linearised transition over `dt`: body axes `r`, body velocity `v`, body rates `w`,
+/// `drag` along body x and y.
 #[rustfmt::skip]
-fn transition(r: &Mat3, v: Vec3, w: Vec3, dt: f32) -> Matrix {
+fn transition(r: &Mat3, v: Vec3, w: Vec3, drag: f32, dt: f32) -> Matrix {
     // Position by velocity: R dt. Position by attitude error: R [v]×ᵀ dt.
     let p_v = [r.x * dt, r.y * dt, r.z * dt];
     let p_a = [
@@ -319,6 +387,7 @@ fn transition(r: &Mat3, v: Vec3, w: Vec3, dt: f32) -> Matrix {
     ];
     let g = Vec3::new(r.x.z, r.y.z, r.z.z) * (GRAVITY_M_S2 * dt);
     let t = w * dt;
+    let d = 1.0 - drag * dt;
     let [v0, v1, v2] = p_v;
     let [a0, a1, a2] = p_a;
     let [b0, b1, b2] = attitude_block(t * 0.5);
@@ -326,8 +395,8 @@ fn transition(r: &Mat3, v: Vec3, w: Vec3, dt: f32) -> Matrix {
         [1.0, 0.0, 0.0, v0.x, v1.x, v2.x, a0.x, a1.x, a2.x],
         [0.0, 1.0, 0.0, v0.y, v1.y, v2.y, a0.y, a1.y, a2.y],
         [0.0, 0.0, 1.0, v0.z, v1.z, v2.z, a0.z, a1.z, a2.z],
-        [0.0, 0.0, 0.0,  1.0,  t.z, -t.y,  0.0,  g.z, -g.y],
-        [0.0, 0.0, 0.0, -t.z,  1.0,  t.x, -g.z,  0.0,  g.x],
+        [0.0, 0.0, 0.0,    d,  t.z, -t.y,  0.0,  g.z, -g.y],
+        [0.0, 0.0, 0.0, -t.z,    d,  t.x, -g.z,  0.0,  g.x],
         [0.0, 0.0, 0.0,  t.y, -t.x,  1.0,  g.y, -g.x,  0.0],
         [0.0, 0.0, 0.0,  0.0,  0.0,  0.0, b0.x, b0.y, b0.z],
         [0.0, 0.0, 0.0,  0.0,  0.0,  0.0, b1.x, b1.y, b1.z],
@@ -371,9 +440,12 @@ fn diagonal(values: &Vector) -> Matrix {
     matrix
 }
 
+fn dot(x: &Vector, y: &Vector) -> f32 {
+    x.iter().zip(y).map(|(x, y)| x * y).sum()
+}
+
 /// A P Aᵀ for a symmetric P.
 fn sandwich(a: &Matrix, p: &Matrix) -> Matrix {
-    let dot = |x: &Vector, y: &Vector| x.iter().zip(y).map(|(x, y)| x * y).sum::<f32>();
     // Row i of A P is A's row times P's columns, which are its rows.
     let ap = a.map(|row| p.map(|column| dot(&row, &column)));
     ap.map(|row| a.map(|other| dot(&row, &other)))

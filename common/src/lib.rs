@@ -30,6 +30,7 @@ pub mod gain_table;
 pub mod gains;
 pub mod gains_record;
 pub mod guard;
+pub mod inputs_record;
 pub mod law;
 pub mod linalg;
 pub mod math;

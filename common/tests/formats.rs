@@ -2,19 +2,23 @@
 //! header differs from what this firmware writes. `docs/formats.md` has the policy.
 //!
 //! `log_1` and `gain_table_1.bin`: a take-off in world `paper` with exploration noise, flown by the
-//! firmware image on the virtual Crazyflie with this table, up to a power cut.
+//! firmware image on the virtual Crazyflie with this table, up to a power cut. `log_2`: a take-off with the
+//! estimator's inputs.
 #![allow(clippy::unwrap_used, reason = "a missing fixture is a failed test")]
 
+use std::collections::HashMap;
 use std::fs;
 use std::path::Path;
 
+use steady_common::estimator::Estimator;
 use steady_common::gains_record::{self, GainsRecord};
+use steady_common::inputs_record::{self, Input, InputFlags};
 use steady_common::transition::{self, Decoder, FIELDS, Flags, Transition};
 use steady_common::usdlog::{
     Ending, Event, FILE_CRC, Header, Layout, RECORD_CRC, RECORD_CRC_NAME, Record, Scanner, SchemaError,
     Summary, Type, Variable, write,
 };
-use steady_common::{Action, GainTable};
+use steady_common::{Action, GainTable, State};
 
 fn fixture(name: &str) -> Vec<u8> {
     fs::read(Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data").join(name)).unwrap()
@@ -78,6 +82,48 @@ fn log_1_reads_and_replays() {
     assert_eq!(gains.table, GainTable::decode(&fixture("gain_table_1.bin")).unwrap());
     // This law's outputs: when `LAW_VERSION` is raised, the log must still decode, but not replay.
     assert_eq!(assert_replays(&log.steps, &gains.table), 729);
+}
+
+#[test]
+fn log_2_reads_and_its_estimate_replays() {
+    let file = fixture("log_2");
+    let log = read(&file).unwrap();
+    assert_eq!((log.summary.ending, log.summary.skipped_bytes), (Ending::Complete, 0));
+    let states: HashMap<u64, State> = log.steps.iter().map(|step| (step.time_us, step.state)).collect();
+    let header = Header::parse(&file).unwrap();
+    let decoder = inputs_record::Decoder::new(&header).unwrap().unwrap();
+    let scanner = Scanner::new(Layout::new(&header).unwrap(), &file);
+    let (mut filter, mut frame): (Option<Estimator>, _) = (None, None);
+    let (mut samples, mut frames, mut snapshots, mut compared) = (0, 0, 0, 0);
+    scanner.finish(&file[header.length()..], |record| match decoder.decode(&record) {
+        Some(Input::Snapshot(time_us, snapshot)) => {
+            if let Some(filter) = &filter {
+                assert_eq!(filter.snapshot().unwrap().differing_bits(&snapshot), 0);
+            }
+            filter = Some(snapshot.restore((time_us / 1000) as u32));
+            snapshots += 1;
+        }
+        Some(Input::Mocap(_, mocap)) => {
+            assert_eq!((mocap.position_std, mocap.age_s, mocap.attitude), (0.01, 0.012, None));
+            frame = Some(mocap);
+            frames += 1;
+        }
+        Some(Input::Imu(sample)) => {
+            samples += 1;
+            let mocap = frame.take();
+            assert_eq!(sample.flags.has(InputFlags::MOCAP), mocap.is_some());
+            let Some(filter) = &mut filter else { return };
+            let flying = sample.flags.has(InputFlags::FLYING);
+            filter.tick((sample.time_us / 1000) as u32, &sample.imu, mocap.as_ref(), flying).unwrap();
+            if let Some(state) = states.get(&sample.time_us) {
+                assert_eq!(filter.state(), *state, "at {} us", sample.time_us);
+                compared += 1;
+            }
+        }
+        None => {}
+    });
+    assert_eq!(filter.unwrap().drag_per_s(), 0.2);
+    assert_eq!((log.steps.len(), samples, frames, snapshots, compared), (647, 1292, 117, 2, 643));
 }
 
 #[test]

@@ -18,6 +18,7 @@
 pub mod charts;
 pub mod check;
 mod columns;
+pub mod estimate;
 pub mod export;
 mod file;
 pub mod info;

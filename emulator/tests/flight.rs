@@ -1,10 +1,13 @@
 //! The real firmware image flies: tasks, worlds, faults, and the same bits every time.
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
+use std::io::Cursor;
+
 use steady_common::supervisor::State;
 use steady_common::transition::{Decoder, Transition};
 use steady_common::usdlog::{Header, Layout, Record, Scanner};
 use steady_common::{GainTable, gain_table};
+use steady_data::log::{Log, check, replay};
 use steady_sim::{Task, World};
 use virtual_crazyflie::ground::Dongle;
 use virtual_crazyflie::mission::Mission;
@@ -30,6 +33,8 @@ struct Plan {
     seed: u64,
     faults: Vec<String>,
     has_card: bool,
+    /// The card's `config.txt`.
+    config: Option<&'static str>,
     limit_s: f64,
     /// Changes the image before it is put into the drone.
     damage: Option<fn(&mut Image)>,
@@ -46,6 +51,7 @@ impl Default for Plan {
             seed: 1,
             faults: Vec::new(),
             has_card: true,
+            config: None,
             limit_s: 20.0,
             damage: None,
         }
@@ -94,7 +100,8 @@ fn fly(plan: Plan) -> Option<Flown> {
     let folder = tempfile::tempdir().unwrap();
     let card = folder.path().join("card.img");
     if plan.has_card {
-        sdimage::create(&card, &[]).unwrap();
+        let config = plan.config.map(|text| ("config.txt", text.as_bytes()));
+        sdimage::create(&card, config.as_slice()).unwrap();
     }
     let world = World::named(plan.world).unwrap();
     let is_hover = plan.task == Task::Hover;
@@ -217,6 +224,31 @@ fn the_control_step_and_the_estimator_stay_within_their_budgets() {
     // A control period has 336,000 cycles; everything together stays below a quarter of it.
     assert!(s.flight_step.cycles_max <= 84_000, "{s:?}");
     assert!(s.cpu_load <= 0.5, "{}", s.cpu_load);
+}
+
+/// With the estimator's inputs in its log, everything from the sensors to the motors' commands is computed again; and
+/// the drone has the time for it.
+#[test]
+fn a_log_with_inputs_replays_the_images_estimate_bit_for_bit() {
+    let plan = Plan {
+        task: Task::FigureEight,
+        world: "paper",
+        config: Some("1\n512\nlog\n0\non:estimatorInputs\n"),
+        limit_s: 60.0,
+        ..Plan::default()
+    };
+    let Some(flown) = fly(plan) else { return };
+    assert_landed(&flown);
+    let s = &flown.summary;
+    assert!(s.flight_step.cycles_max <= 84_000 && s.cpu_load <= 0.5, "{s:?}");
+    let mut log = Log::new("log00".to_owned(), Cursor::new(flown.log.clone())).unwrap();
+    let replay = replay::replay(&mut log, &[]).unwrap();
+    println!("{replay}");
+    assert!(replay.is_exact() && replay.replayed > 5000, "{replay}");
+    let estimates = replay.estimates.unwrap();
+    assert!(estimates.gaps == 0 && estimates.frames > 500, "{estimates}");
+    assert!(estimates.compared + 50 > replay.steps && estimates.snapshots_compared > 10, "{estimates}");
+    assert_eq!(check::check(&mut log).unwrap().problems, Vec::<String>::new());
 }
 
 #[test]

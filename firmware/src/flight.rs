@@ -14,6 +14,7 @@ use steady_common::estimator::{Estimator, Imu, Mocap};
 use steady_common::exploration::Explorer;
 use steady_common::gains_record::GainsRecord;
 use steady_common::guard::{self, Measured};
+use steady_common::inputs_record::Tick;
 use steady_common::planner::{Phase, Planner};
 use steady_common::stock::SupplyFilter;
 use steady_common::supervisor::{Blockers, Directive, Facts, Supervisor};
@@ -90,6 +91,10 @@ pub struct Flight {
     vibration: Vibration,
     board_ok: bool,
     estimator: Estimator,
+    /// How often the estimator was started.
+    estimator_starts: u32,
+    /// What the estimator was given in the newest step.
+    tick: Option<Tick>,
     /// Newest frame that the estimator has not seen yet.
     mocap: Option<Mocap>,
     last_mocap_ms: Option<u32>,
@@ -129,6 +134,8 @@ impl Flight {
             vibration: Vibration::default(),
             board_ok: boot.board.is_supported(),
             estimator: start_estimator(settings, 0),
+            estimator_starts: 0,
+            tick: None,
             mocap: None,
             last_mocap_ms: None,
             last_mocap: None,
@@ -165,6 +172,12 @@ impl Flight {
     pub fn gains(&self) -> GainsRecord {
         let (table, try_out) = (*self.tables.flying(), self.telemetry.table.try_out);
         GainsRecord { time_us: self.now_us, table, try_out }
+    }
+
+    /// What the estimator was given in the newest step, and the estimator after it; `None` before it runs.
+    #[must_use]
+    pub fn estimation(&self) -> Option<(&Tick, &Estimator)> {
+        self.tick.as_ref().map(|tick| (tick, &self.estimator))
     }
 
     /// The high-level planner, for its trajectory memory.
@@ -217,7 +230,7 @@ impl Flight {
             // In the air it would take the attitude away from under the controller.
             Command::ResetEstimator if self.supervisor.state().is_airborne() => Err(Refusal::Supervisor),
             Command::ResetEstimator => {
-                self.estimator = start_estimator(settings, now_ms);
+                self.start_estimator(settings, now_ms);
                 self.telemetry.estimator_resets = self.telemetry.estimator_resets.wrapping_add(1);
                 Ok(())
             }
@@ -350,22 +363,36 @@ impl Flight {
             self.telemetry.vibration = variance;
         }
         let was_calibrated = self.conditioner.is_calibrated();
-        if let Some(imu) = self.conditioner.update(&sensors.imu) {
+        let rests = self.pwm == [0; 4] && self.test_pwm.is_none();
+        if let Some(imu) = self.conditioner.update(&sensors.imu, rests) {
             self.telemetry.accelerometer = imu.accelerometer;
             self.telemetry.gyro = imu.gyro;
         }
         if !self.conditioner.is_calibrated() {
+            self.tick = None;
             return;
         }
         if !was_calibrated {
-            self.estimator = start_estimator(settings, now_ms);
+            self.start_estimator(settings, now_ms);
         }
         let imu = Imu { accelerometer: self.telemetry.accelerometer, gyro: self.telemetry.gyro };
         let mocap = self.mocap.take();
         let airborne = self.supervisor.state().is_airborne();
+        if self.estimator.drag_per_s().to_bits() != settings.localization.drag_per_s.to_bits() {
+            self.estimator.set_drag(settings.localization.drag_per_s);
+            // For a log of the inputs this is a start: what it computes does not follow from them.
+            self.estimator_starts = self.estimator_starts.wrapping_add(1);
+        }
         if self.estimator.tick(now_ms, &imu, mocap.as_ref(), airborne).is_err() {
             self.restart_estimator(now_ms, settings);
         }
+        let (time_us, starts) = (self.now_us, self.estimator_starts);
+        self.tick = Some(Tick { time_us, imu, mocap, flying: airborne, starts });
+    }
+
+    fn start_estimator(&mut self, settings: &Settings, now_ms: u32) {
+        self.estimator = start_estimator(settings, now_ms);
+        self.estimator_starts = self.estimator_starts.wrapping_add(1);
     }
 
     /// The estimator has diverged: it starts again where motion capture sees the drone, if it does,
@@ -382,7 +409,7 @@ impl Flight {
         if self.supervisor.state().is_airborne() {
             localization.noise.initial_velocity = LOST_SPEED;
         }
-        self.estimator = start_estimator(&Settings { localization, ..*settings }, now_ms);
+        self.start_estimator(&Settings { localization, ..*settings }, now_ms);
         self.telemetry.estimator_resets = self.telemetry.estimator_resets.wrapping_add(1);
     }
 
@@ -721,7 +748,7 @@ fn start_estimator(settings: &Settings, now_ms: u32) -> Estimator {
     let l = &settings.localization;
     let position = if l.initial_position.is_finite() { l.initial_position } else { Vec3::ZERO };
     let yaw = if l.initial_yaw.is_finite() { l.initial_yaw } else { 0.0 };
-    Estimator::new(l.noise, position, yaw, now_ms)
+    Estimator::new(l.noise, position, yaw, now_ms).with_drag(l.drag_per_s)
 }
 
 /// What the gain guard looks at. A place that was set at once (`steps`) says nothing about tracking.

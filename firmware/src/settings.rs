@@ -28,8 +28,20 @@ pub struct Localization {
     pub initial_position: Vec3,
     /// Heading the estimator starts with, rad (`kalman.initialYaw`).
     pub initial_yaw: f32,
+    /// How old motion capture is when it arrives, ms (`locSrv.extDelayMs`).
+    pub delay_ms: u16,
     /// Noise the filter assumes.
     pub noise: estimator::Noise,
+    /// Drag in the filter's prediction, 1/s (`kalman.drag`).
+    pub drag_per_s: f32,
+}
+
+impl Localization {
+    /// How old motion capture is when it arrives, s.
+    #[must_use]
+    pub fn delay_s(&self) -> f32 {
+        f32::from(self.delay_ms) * 1e-3
+    }
 }
 
 /// Which propellers are mounted.
@@ -158,7 +170,9 @@ impl Settings {
                 attitude_std: 0.0045,
                 initial_position: Vec3::ZERO,
                 initial_yaw: 0.0,
+                delay_ms: 0,
                 noise: estimator::Noise::DEFAULT,
+                drag_per_s: 0.0,
             },
             propeller: PropellerKind::default(),
             logging_required: false,

@@ -12,6 +12,7 @@
 pub mod card;
 pub mod config;
 pub mod fat;
+pub mod inputs;
 pub mod logger;
 pub mod queue;
 pub mod status;
@@ -19,6 +20,7 @@ pub mod status;
 pub use card::{Card, CardError};
 pub use config::Config;
 pub use fat::FatCard;
+pub use inputs::InputRecorder;
 pub use logger::Logger;
 pub use queue::{Counters, Drain, Feed, Item, Sampler};
 pub use status::{State, Status};

@@ -106,6 +106,7 @@ fn command() -> impl Strategy<Value = Command> {
                 position,
                 position_std: std,
                 attitude: attitude.map(|(w, x, y, z)| (Quat::new(w, x, y, z), std)),
+                age_s: std,
             })
         ),
         // Rare, because nothing flies afterwards.

@@ -65,7 +65,7 @@ impl Bench {
                     self.times_ms.push(now_ms);
                     self.produced += 1;
                 }
-                self.sampler.sample(&view, |item| _ = feed.push(item));
+                self.sampler.sample(&view, None, |item| _ = feed.push(item));
             }
             if self.now_us >= next_poll {
                 let before = self.card().busy_ms();

@@ -96,6 +96,7 @@ impl ClosedLoop {
                 position: frame.position_m,
                 position_std: l.position_std,
                 attitude: frame.attitude.map(|q| (q, l.attitude_std)),
+                age_s: l.delay_s(),
             };
             // The firmware counts what it refuses.
             let _ = self.flight.command(self.now_us, &Command::Mocap(mocap), &self.settings);

@@ -27,8 +27,10 @@ use std::path::Path;
 
 use steady_common::exploration::Exploration;
 use steady_common::gains_record::GainsRecord;
+use steady_common::inputs_record::Inputs;
 use steady_common::transition::Transition;
 use steady_common::{Action, Controller, GainTable, Reference, State};
+use steady_firmware::settings::Settings;
 use steady_sim::script::Course;
 use steady_sim::{FlightMetrics, PlantParams, Script, Task};
 
@@ -58,6 +60,12 @@ pub struct Plan {
     pub controller: Controller,
     /// Exploration noise.
     pub exploration: Exploration,
+    /// Drag that the drone's estimator assumes, 1/s.
+    pub drag_per_s: f32,
+    /// How old the drone thinks motion capture is when it arrives, ms.
+    pub delay_ms: u16,
+    /// What the estimator is given is logged too.
+    pub log_inputs: bool,
     /// The same seed gives the same flight, bit for bit.
     pub seed: u64,
     /// When the flight ends.
@@ -68,12 +76,16 @@ impl Plan {
     /// A task with the built-in gains and without noise, until it has landed.
     #[must_use]
     pub fn new(task: Task) -> Self {
+        let localization = Settings::new().localization;
         Self {
             task,
             table: GainTable::built_in(),
             proven: None,
             controller: Controller::default(),
             exploration: Exploration::DEFAULT,
+            drag_per_s: localization.drag_per_s,
+            delay_ms: localization.delay_ms,
+            log_inputs: false,
             seed: 1,
             until: Until::default(),
         }
@@ -118,6 +130,8 @@ pub struct Flown {
     pub records: Vec<Transition>,
     /// The gains that flew: at the first record, and wherever they changed.
     pub gains: Vec<GainsRecord>,
+    /// What the estimator was given, if the plan says so.
+    pub inputs: Vec<Inputs>,
 }
 
 impl Flown {
@@ -126,13 +140,22 @@ impl Flown {
     /// # Errors
     /// If the file cannot be written.
     pub fn write_log(&self, path: &Path) -> io::Result<()> {
-        let mut writer = log::Writer::new(BufWriter::new(File::create(path)?))?;
+        let file = BufWriter::new(File::create(path)?);
+        let mut writer =
+            if self.inputs.is_empty() { log::Writer::new(file)? } else { log::Writer::with_inputs(file)? };
         let mut gains = self.gains.iter().peekable();
+        let mut inputs = self.inputs.iter().peekable();
         for record in &self.records {
+            while let Some(inputs) = inputs.next_if(|inputs| inputs.time_us() <= record.time_us) {
+                writer.inputs(inputs)?;
+            }
             while let Some(gains) = gains.next_if(|gains| gains.time_us <= record.time_us) {
                 writer.gains(gains)?;
             }
             writer.step(record)?;
+        }
+        for inputs in inputs {
+            writer.inputs(inputs)?;
         }
         writer.finish().map(|_| ())
     }

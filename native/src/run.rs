@@ -2,11 +2,13 @@
 
 use steady_common::commander::{Command, HighLevel, Pace, Setpoint, TRAJECTORY_CHUNK};
 use steady_common::gains_record::GainsRecord;
+use steady_common::inputs_record::Inputs;
 use steady_common::supervisor::{LandingCause, State as Supervised};
 use steady_common::transition::Transition;
 use steady_common::{Reference, Vec3};
 use steady_firmware::flight::{Boot, CONTROL_DT, Event};
 use steady_firmware::settings::Settings;
+use steady_firmware::storage::InputRecorder;
 use steady_sim::metrics::{Accumulator, Crash};
 use steady_sim::script::{Leg, PlannerCopy};
 use steady_sim::{Initial, PlantParams, Script};
@@ -56,13 +58,18 @@ struct Run<F> {
     table_proven: bool,
     records: Vec<Transition>,
     gains: Vec<GainsRecord>,
+    /// Makes records of the estimator's inputs, if they are wanted.
+    recorder: Option<InputRecorder>,
+    inputs: Vec<Inputs>,
     sample: F,
 }
 
 impl<F: FnMut(&Sample)> Run<F> {
     fn new(world: &PlantParams, plan: &Plan, sample: F) -> Self {
-        let settings =
+        let mut settings =
             Settings { controller: plan.controller, exploration: plan.exploration, ..Settings::new() };
+        settings.localization.drag_per_s = plan.drag_per_s;
+        settings.localization.delay_ms = plan.delay_ms;
         Self {
             drone: ClosedLoop::new(world, plan.seed, Boot::new(Some(plan.table), plan.proven), settings),
             planner: PlannerCopy::default(),
@@ -72,6 +79,8 @@ impl<F: FnMut(&Sample)> Run<F> {
             table_proven: false,
             records: Vec::new(),
             gains: Vec::new(),
+            recorder: plan.log_inputs.then(InputRecorder::default),
+            inputs: Vec::new(),
             sample,
         }
     }
@@ -83,6 +92,9 @@ impl<F: FnMut(&Sample)> Run<F> {
             Some(Event::GuardTripped { .. }) => self.guard_tripped = true,
             Some(Event::TableProven { .. }) => self.table_proven = true,
             None => {}
+        }
+        if let Some(recorder) = self.recorder.as_mut().filter(|_| self.is_logging) {
+            recorder.add(self.drone.flight().estimation(), |inputs| self.inputs.push(inputs));
         }
         let Some(record) = output.transition.filter(|_| self.is_logging) else { return };
         let gains = self.drone.flight().gains();
@@ -295,6 +307,7 @@ impl<F: FnMut(&Sample)> Run<F> {
             is_landed,
             records: self.records,
             gains: self.gains,
+            inputs: self.inputs,
         }
     }
 }

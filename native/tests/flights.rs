@@ -6,6 +6,7 @@ use steady_common::transition::{Flags, Transition};
 use steady_common::{Controller, GainTable, Reference, Vec3};
 use steady_native::{Flown, Plan, Until, fly, fly_references};
 use steady_sim::metrics::Crash;
+use steady_sim::world::RotorDrag;
 use steady_sim::{PlantParams, Task, World};
 
 fn world(name: &str) -> PlantParams {
@@ -221,4 +222,22 @@ fn the_log_is_the_drones_own_format() {
     assert_eq!(summary.ending, steady_common::usdlog::Ending::Complete);
     assert_eq!(summary.skipped_bytes, 0);
     assert!(records == flown.records);
+}
+
+#[test]
+fn an_estimator_that_knows_the_worlds_drag_tracks_better() {
+    let figure8_cm = |world: &World, drag_per_s: f32| {
+        let plan = Plan { drag_per_s, ..Plan::new(Task::FigureEight) };
+        100.0 * fly(&PlantParams::new(world).unwrap(), &plan, |_| {}).metrics.unwrap().tracking_error_m
+    };
+    let nominal = World::named("nominal").unwrap();
+    // About 0.4 1/s with the damping there is, as recorded flights of real drones have it.
+    let mut draggy = nominal.clone();
+    draggy.aero.rotor_drag = RotorDrag::Body;
+    draggy.aero.drag_xy_n_s2_per_m = 1.6e-6;
+    for (world, right, wrong) in [(&nominal, 0.0, 0.4), (&draggy, 0.4, 0.0)] {
+        let (right_cm, wrong_cm) = (figure8_cm(world, right), figure8_cm(world, wrong));
+        println!("drag {right}: {right_cm:.2} cm, {wrong}: {wrong_cm:.2} cm");
+        assert!(right_cm < 0.5 * wrong_cm, "{right_cm} {wrong_cm} cm");
+    }
 }

@@ -22,7 +22,7 @@ const ATTITUDE_CROSSOVER_HZ: f32 = 2.0;
 /// Accelerations are differences of velocities this many samples before and after.
 const DIFFERENCE: usize = 3;
 /// Shorter flights are of no use, s.
-const MIN_FLIGHT_S: f64 = 4.0;
+pub(crate) const MIN_FLIGHT_S: f64 = 4.0;
 /// Standard gravity, m/s².
 pub const GRAVITY_M_S2: f32 = 9.81;
 
@@ -93,8 +93,8 @@ impl Flight {
         }
         let (first_s, last_s) = (rows.first()?.time_s, rows.last()?.time_s);
         let count = ((last_s - first_s) * RATE_HZ) as usize;
-        let mut seen = Cursor { rows, at: 0 };
-        let mut captured = Cursor { rows, at: 0 };
+        let mut seen = Cursor::new(rows);
+        let mut captured = Cursor::new(rows);
         let mut samples = Vec::with_capacity(count);
         let mut estimates = Vec::with_capacity(count);
         for i in 0..count {
@@ -309,14 +309,18 @@ fn median(mut values: Vec<f32>) -> f32 {
 }
 
 /// Rows by their time, asked in about rising order.
-struct Cursor<'a> {
+pub(crate) struct Cursor<'a> {
     rows: &'a [Row],
     at: usize,
 }
 
-impl Cursor<'_> {
+impl<'a> Cursor<'a> {
+    pub(crate) fn new(rows: &'a [Row]) -> Self {
+        Self { rows, at: 0 }
+    }
+
     /// The row at a time, between the two nearest; the first and the last go on for ever.
-    fn at(&mut self, time_s: f64) -> Row {
+    pub(crate) fn at(&mut self, time_s: f64) -> Row {
         while self.at > 0 && self.rows[self.at].time_s > time_s {
             self.at -= 1;
         }

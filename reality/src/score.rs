@@ -104,7 +104,7 @@ impl Tally {
 }
 
 /// The angle between two attitudes' body z, rad.
-fn tilt_between(a: Quat, b: Quat) -> f32 {
+pub(crate) fn tilt_between(a: Quat, b: Quat) -> f32 {
     let (a, b) = (a.to_matrix().z, b.to_matrix().z);
     math::atan2(a.cross(b).norm(), a.dot(b))
 }

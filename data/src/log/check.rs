@@ -5,7 +5,7 @@ use steady_common::transition::Transition;
 
 use super::info::{Info, summarise};
 use super::replay::Replayer;
-use super::{Log, LogError, LoggedStep};
+use super::{Log, LogError, LoggedStep, estimate};
 
 /// A control step this long after the one before it is late, µs; they come every 2000.
 const LATE_US: u64 = 3000;
@@ -95,6 +95,19 @@ pub fn check(log: &mut Log) -> Result<LogCheck, LogError> {
             "replayed, {outputs} bits of the outputs and {memory} of the law's memory differ, first in step \
              {first}: the firmware flies another law than this program"
         ));
+    }
+    if let Some(estimates) = estimate::replay(log)? {
+        let (states, filters) = (estimates.differing_bits, estimates.differing_snapshot_bits);
+        if states > 0 || filters > 0 {
+            problems.push(format!(
+                "replayed from its inputs, {states} bits of the estimate and {filters} of the estimator's snapshots \
+                 differ, first in step {}",
+                estimates.first_difference.map_or_else(|| "none".to_owned(), |step| step.to_string())
+            ));
+        }
+        if estimates.gaps > 0 {
+            problems.push(format!("inputs of the estimator are missing in {} places", estimates.gaps));
+        }
     }
     if replay.unknown_gains > 0 {
         problems.push(format!("the gains of {} control steps are not in the log", replay.unknown_gains));

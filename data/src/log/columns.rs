@@ -1,6 +1,6 @@
 //! Units of log variables and column names that carry them.
 
-use steady_common::transition;
+use steady_common::{inputs_record, transition};
 
 /// Units of the official firmware's variables, by name or by prefix with `*`; the first match counts.
 const OFFICIAL: &[(&str, &str)] = &[
@@ -60,6 +60,14 @@ pub fn unit(event: &str, variable: &str) -> &'static str {
     if (event == transition::EVENT_NAME || variable.starts_with("steady."))
         && let Some(field) = transition::FIELDS.iter().find(|f| f.name == variable)
     {
+        return field.unit;
+    }
+    let inputs = match event {
+        inputs_record::IMU_EVENT => &inputs_record::IMU_FIELDS[..],
+        inputs_record::MOCAP_EVENT => &inputs_record::MOCAP_FIELDS,
+        _ => &[],
+    };
+    if let Some(field) = inputs.iter().find(|f| f.name == variable) {
         return field.unit;
     }
     let matches = |pattern: &str| match pattern.strip_suffix('*') {

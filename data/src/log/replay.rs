@@ -3,12 +3,15 @@
 //! Every control step of the differentiable law is computed from its record, and the result is compared
 //! bit by bit with the log: the four values of the action, and the law's memory for the next step
 //! (integrals, derivatives, attitude error).
+//!
+//! Where the log has the estimator's inputs, its estimate is computed again too ([`estimate`](super::estimate)).
 
 use serde::Serialize;
 use steady_common::gain_table::GainTable;
 use steady_common::law::{self, Memory, PerLoop};
 use steady_common::transition::Flags;
 
+use super::estimate::{self, EstimateReplay};
 use super::{Link, Log, LogError, LoggedStep, each_step};
 
 /// Result of a replay.
@@ -34,13 +37,18 @@ pub struct Replay {
     pub differing_memory_bits: u64,
     /// Sequence number of the first step that differs.
     pub first_difference: Option<u32>,
+    /// The estimates, if the log has the estimator's inputs.
+    pub estimates: Option<EstimateReplay>,
 }
 
 impl Replay {
     /// True when steps were replayed and none of them differs.
     #[must_use]
     pub fn is_exact(&self) -> bool {
-        self.replayed > 0 && self.differing_bits == 0 && self.differing_memory_bits == 0
+        self.replayed > 0
+            && self.differing_bits == 0
+            && self.differing_memory_bits == 0
+            && self.estimates.as_ref().is_none_or(EstimateReplay::is_exact)
     }
 }
 
@@ -63,10 +71,10 @@ impl std::fmt::Display for Replay {
                 write!(f, "; {count} left out, {why}")?;
             }
         }
-        match self.first_difference {
-            Some(sequence) => write!(f, "; first in step {sequence}"),
-            None => Ok(()),
+        if let Some(sequence) = self.first_difference {
+            write!(f, "; first in step {sequence}")?;
         }
+        self.estimates.as_ref().map_or(Ok(()), |estimates| write!(f, "; {estimates}"))
     }
 }
 
@@ -77,7 +85,7 @@ impl std::fmt::Display for Replay {
 pub fn replay(log: &mut Log, tables: &[GainTable]) -> Result<Replay, LogError> {
     let mut replayer = Replayer::new(tables);
     each_step(log, |step| replayer.add(step))?;
-    Ok(replayer.result)
+    Ok(Replay { estimates: estimate::replay(log)?, ..replayer.result })
 }
 
 /// Replays a log step by step.

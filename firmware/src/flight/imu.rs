@@ -75,6 +75,8 @@ struct Stretch {
 }
 
 impl Stretch {
+    const EMPTY: Self = Self { origin: Vec3::ZERO, sum: Vec3::ZERO, squares: Vec3::ZERO, count: 0 };
+
     fn add(&mut self, sample: Vec3) {
         if self.count == 0 {
             self.origin = sample;
@@ -85,6 +87,15 @@ impl Stretch {
         self.count += 1;
     }
 
+    /// The mean, if this is a whole stretch of a drone that was still; an outer `None` while it is not whole.
+    fn still_mean(&self) -> Option<Option<Vec3>> {
+        if self.count < STILL_SAMPLES {
+            return None;
+        }
+        let (mean, variance) = self.statistics();
+        Some((all(variance, STILL_VARIANCE) && all(mean, MAX_BIAS)).then_some(mean))
+    }
+
     /// Mean and variance.
     fn statistics(&self) -> (Vec3, Vec3) {
         let part = 1.0 / f32::from(self.count.max(1));
@@ -93,27 +104,26 @@ impl Stretch {
     }
 }
 
+/// True when all components are smaller than a limit.
+fn all(v: Vec3, limit: f32) -> bool {
+    v.to_array().iter().all(|x| math::abs(*x) < limit)
+}
+
 /// How far calibration is.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Phase {
     /// Waiting for the drone to be still: the stretch before, and the present one.
-    Bias {
-        before: Option<Vec3>,
-        now: Stretch,
-    },
+    Bias { before: Option<Vec3>, now: Stretch },
     /// The bias is known; looks at gravity.
-    Scale {
-        sum: f32,
-        count: u16,
-    },
-    Done,
+    Scale { sum: f32, count: u16 },
+    /// Calibrated. While the drone rests the bias is followed: it wanders, and without a heading from motion capture
+    /// every bit of it turns the drone.
+    Done { before: Option<Vec3>, now: Stretch },
 }
 
 impl Phase {
-    const START: Self = Self::Bias {
-        before: None,
-        now: Stretch { origin: Vec3::ZERO, sum: Vec3::ZERO, squares: Vec3::ZERO, count: 0 },
-    };
+    const START: Self = Self::Bias { before: None, now: Stretch::EMPTY };
+    const DONE: Self = Self::Done { before: None, now: Stretch::EMPTY };
 }
 
 /// How the accelerometer sits in the airframe, as somebody has found out by flying; from the EEPROM.
@@ -210,7 +220,7 @@ impl Conditioner {
     /// True once bias and scale are known.
     #[must_use]
     pub fn is_calibrated(&self) -> bool {
-        self.phase == Phase::Done
+        matches!(self.phase, Phase::Done { .. })
     }
 
     /// The gyroscope's bias, rad/s.
@@ -219,35 +229,30 @@ impl Conditioner {
         self.bias
     }
 
-    /// One raw sample in, one for the estimator out. A non-finite sample changes nothing and gives
-    /// `None`.
-    pub fn update(&mut self, raw: &Imu) -> Option<Imu> {
+    /// One raw sample in, one for the estimator out; `rests` says that the motors are off. A non-finite sample
+    /// changes nothing and gives `None`.
+    pub fn update(&mut self, raw: &Imu, rests: bool) -> Option<Imu> {
         if !raw.gyro.is_finite() || !raw.accelerometer.is_finite() {
             return None;
         }
         let gyro = self.gyro_filter.apply(raw.gyro);
         let aligned = self.alignment.map_or(raw.accelerometer, |turn| turn.apply(raw.accelerometer));
         let accelerometer = self.accelerometer_filter.apply(aligned);
-        self.calibrate(gyro, accelerometer);
+        self.calibrate(gyro, accelerometer, rests);
         Some(Imu { gyro: gyro - self.bias, accelerometer: accelerometer * self.scale })
     }
 
-    fn calibrate(&mut self, gyro: Vec3, accelerometer: Vec3) {
+    fn calibrate(&mut self, gyro: Vec3, accelerometer: Vec3, rests: bool) {
         match &mut self.phase {
             Phase::Bias { before, now } => {
                 now.add(gyro);
-                if now.count < STILL_SAMPLES {
-                    return;
-                }
-                let (mean, variance) = now.statistics();
-                let all = |v: Vec3, limit: f32| v.to_array().iter().all(|x| math::abs(*x) < limit);
-                let still = all(variance, STILL_VARIANCE) && all(mean, MAX_BIAS);
-                self.phase = match *before {
-                    Some(before) if still && all(mean - before, STILL_DRIFT) => {
+                let Some(mean) = now.still_mean() else { return };
+                self.phase = match (*before, mean) {
+                    (Some(before), Some(mean)) if all(mean - before, STILL_DRIFT) => {
                         self.bias = (mean + before) * 0.5;
                         Phase::Scale { sum: 0.0, count: 0 }
                     }
-                    _ => Phase::Bias { before: still.then_some(mean), now: Stretch::default() },
+                    (_, mean) => Phase::Bias { before: mean, now: Stretch::EMPTY },
                 };
             }
             Phase::Scale { sum, count } => {
@@ -260,12 +265,24 @@ impl Conditioner {
                 // Otherwise the drone was moved (or the sensor is broken): start over.
                 self.phase = if math::abs(scale - 1.0) < MAX_SCALE_ERROR {
                     self.scale = scale;
-                    Phase::Done
+                    Phase::DONE
                 } else {
                     Phase::START
                 };
             }
-            Phase::Done => {}
+            Phase::Done { .. } if !rests => self.phase = Phase::DONE,
+            Phase::Done { before, now } => {
+                now.add(gyro);
+                let Some(mean) = now.still_mean() else { return };
+                // What is far from the bias so far is somebody who turns the drone.
+                if let (Some(before), Some(mean)) = (*before, mean)
+                    && all(mean - before, STILL_DRIFT)
+                    && all(mean - self.bias, STILL_DRIFT)
+                {
+                    self.bias = (mean + before) * 0.5;
+                }
+                self.phase = Phase::Done { before: mean, now: Stretch::EMPTY };
+            }
         }
     }
 }
@@ -309,23 +326,23 @@ mod tests {
         // Shaken for five seconds: no calibration.
         for i in 0..5000 {
             let shake = 0.3 * (i as f32 * 0.05).sin();
-            c.update(&Imu { gyro: bias + Vec3::new(shake, 0.0, 0.0), accelerometer: Vec3::Z * 9.81 });
+            c.update(&Imu { gyro: bias + Vec3::new(shake, 0.0, 0.0), accelerometer: Vec3::Z * 9.81 }, true);
         }
         assert!(!c.is_calibrated());
         // Carried about, hardly turning: neither.
         for i in 0..5000 {
             let sway = 0.05 * (i as f32 * 0.002).sin();
-            c.update(&Imu { gyro: bias + Vec3::new(0.0, sway, 0.0), accelerometer: Vec3::Z * 9.81 });
+            c.update(&Imu { gyro: bias + Vec3::new(0.0, sway, 0.0), accelerometer: Vec3::Z * 9.81 }, true);
         }
         assert!(!c.is_calibrated());
         // Turned steadily: neither.
         for _ in 0..5000 {
-            c.update(&still(Vec3::new(0.0, 0.0, 0.5), 9.81));
+            c.update(&still(Vec3::new(0.0, 0.0, 0.5), 9.81), true);
         }
         assert!(!c.is_calibrated());
         let mut last = None;
         for _ in 0..3500 {
-            last = c.update(&still(bias, 9.6));
+            last = c.update(&still(bias, 9.6), true);
         }
         assert!(c.is_calibrated());
         let last = last.unwrap();
@@ -337,10 +354,30 @@ mod tests {
     fn nonsense_is_not_taken() {
         let mut c = Conditioner::default();
         for _ in 0..5000 {
-            c.update(&still(Vec3::ZERO, 2.0));
+            c.update(&still(Vec3::ZERO, 2.0), true);
         }
         assert!(!c.is_calibrated(), "gravity is far from what it should be");
-        assert_eq!(c.update(&still(Vec3::new(f32::NAN, 0.0, 0.0), 9.81)), None);
-        assert!(c.update(&still(Vec3::ZERO, 9.81)).unwrap().gyro.is_finite());
+        assert_eq!(c.update(&still(Vec3::new(f32::NAN, 0.0, 0.0), 9.81), true), None);
+        assert!(c.update(&still(Vec3::ZERO, 9.81), true).unwrap().gyro.is_finite());
+    }
+
+    #[test]
+    fn the_bias_is_followed_at_rest_only() {
+        let wandering = |i: i32| Vec3::new(0.0, 0.0, 0.01 + 0.02 * i as f32 / 60_000.0);
+        for rests in [true, false] {
+            let mut c = Conditioner::default();
+            for i in 0..60_000 {
+                c.update(&still(wandering(i), 9.81), rests);
+            }
+            let error = (c.bias() - wandering(60_000)).norm();
+            assert!(if rests { error < 5e-4 } else { error > 0.015 }, "rests {rests}: {error} rad/s");
+        }
+        // Somebody turns the drone slowly and steadily: that is no bias.
+        let mut c = Conditioner::default();
+        for i in 0..20_000 {
+            let rate = if i < 5000 { 0.01 } else { 0.05 };
+            c.update(&still(Vec3::new(0.0, 0.0, rate), 9.81), true);
+        }
+        assert!((c.bias().z - 0.01).abs() < 1e-4, "{:?}", c.bias());
     }
 }

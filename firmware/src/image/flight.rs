@@ -135,8 +135,9 @@ fn step(parts: &mut Parts, sampler: &mut Sampler, sample: SensorSample, healthy:
             records.push(Item::Transition(transition));
         }
         let view = View { settings, telemetry: flight.telemetry(), device };
-        sampler.sample(&view, |record| _ = records.push(record));
+        sampler.sample(&view, flight.estimation(), |record| _ = records.push(record));
     } else {
+        sampler.rest();
         *logged_gains = None;
     }
     if let Some(event) = output.event {

@@ -35,6 +35,7 @@ impl Services {
             position,
             position_std: settings.position_std,
             attitude: attitude.map(|q| (q, settings.attitude_std)),
+            age_s: settings.delay_s(),
         };
         self.send(Command::Mocap(mocap), context);
     }

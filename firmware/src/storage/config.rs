@@ -4,6 +4,7 @@
 //! (ignored), file name, start at boot (0 or 1), then blocks `on:EVENT` with log variables
 //! `group.name`. `on:fixedFrequency` has two lines before its variables, a frequency in Hz and a mode
 //! (0 is off). The other events are the official firmware's as far as this one has them: see [`Trigger`].
+//! `on:estimatorInputs`, without variables, logs what the estimator is given ([`steady_common::inputs_record`]).
 //! Transitions are logged whatever it says.
 
 use heapless::{String, Vec};
@@ -19,6 +20,8 @@ const MAX_TOTAL: usize = 64;
 pub const MAX_BYTES: usize = 2048;
 /// Letters of a file name before its two digits.
 const MAX_BASE: usize = 6;
+/// The line that asks for the estimator's inputs.
+const INPUTS: &[u8] = b"on:estimatorInputs";
 /// Characters of a line that count.
 const MAX_LINE: usize = 48;
 
@@ -102,6 +105,8 @@ struct Event {
 pub struct LogPlan {
     /// Milliseconds between samples of the event with a fixed frequency; 0 is off.
     pub period_ms: u16,
+    /// What the estimator is given is logged.
+    pub inputs: bool,
     events: [Event; Trigger::ALL.len()],
     event_count: u8,
     variables: [u16; MAX_TOTAL],
@@ -112,6 +117,7 @@ impl Default for LogPlan {
     fn default() -> Self {
         Self {
             period_ms: 0,
+            inputs: false,
             events: [Event::default(); Trigger::ALL.len()],
             event_count: 0,
             variables: [0; MAX_TOTAL],
@@ -266,7 +272,10 @@ impl Config {
     fn events(&mut self, lines: &mut Lines<'_>) {
         let mut ours = false;
         while let Some(line) = lines.next() {
-            let taken = if let Some(event) = line.strip_prefix(b"on:") {
+            let taken = if line == INPUTS {
+                (ours, self.plan.inputs) = (false, true);
+                true
+            } else if let Some(event) = line.strip_prefix(b"on:") {
                 let trigger = Trigger::named(event);
                 ours = trigger.is_some_and(|trigger| self.plan.begin(trigger));
                 if trigger == Some(Trigger::FixedFrequency) {
@@ -325,6 +334,14 @@ mod tests {
     fn names(config: &Config) -> std::vec::Vec<(&'static str, std::vec::Vec<&'static str>)> {
         let name = |id: &u16| toc::log(*id).unwrap().name;
         config.plan.events().map(|(trigger, ids)| (trigger.name(), ids.iter().map(name).collect())).collect()
+    }
+
+    #[test]
+    fn the_estimators_inputs_are_asked_for_by_a_line() {
+        let config = Config::parse(b"1\n512\nlog\n0\non:estimatorInputs # 43 kB/s\ngyro.x\n").unwrap();
+        assert!(config.plan.inputs && config.plan.is_off(), "no other event");
+        assert_eq!(config.skipped, 1, "they take no variables");
+        assert!(!Config::parse(b"1\n512\nlog\n0\n").unwrap().plan.inputs);
     }
 
     #[test]

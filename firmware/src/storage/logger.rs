@@ -5,6 +5,7 @@
 //! complete at every commit, and each commit is a few block writes.
 
 use steady_common::gains_record;
+use steady_common::inputs_record;
 use steady_common::transition::RECORD_SIZE;
 use steady_common::usdlog::{FILE_CRC, write};
 
@@ -22,6 +23,9 @@ const CRC_SIZE: usize = 4;
 const COMMIT_MS: u32 = 60;
 /// How often a missing or broken card is tried again, ms.
 const RETRY_MS: u32 = 1000;
+/// Most bytes that an item of the queue has as records.
+const MAX_ITEM: usize =
+    if RECORD_SIZE > inputs_record::MAX_SIZE { RECORD_SIZE } else { inputs_record::MAX_SIZE };
 /// Records taken in one go, so that a commit is never far.
 const BATCH: usize = 64;
 
@@ -232,9 +236,13 @@ impl<C: Card> Logger<C> {
             buffer.length += bytes.len();
         };
         let count = |n: usize| u16::try_from(n).unwrap_or(0);
-        write::begin(&mut sink, 2 + count(plan.events().count()));
+        let inputs = if plan.inputs { inputs_record::EVENTS } else { 0 };
+        write::begin(&mut sink, 2 + inputs + count(plan.events().count()));
         write::transition_event(&mut sink);
         gains_record::event(&mut sink);
+        if plan.inputs {
+            inputs_record::events(&mut sink);
+        }
         for (trigger, variables) in plan.events() {
             let payload = trigger.payload();
             let total = variables.len() + usize::from(payload.is_some());
@@ -255,7 +263,7 @@ impl<C: Card> Logger<C> {
 
     /// Puts a record into the buffer; false when the file has no place for it.
     fn take(&mut self, item: &Item) -> Result<bool, CardError> {
-        if self.buffer.room() < RECORD_SIZE {
+        if self.buffer.room() < MAX_ITEM {
             self.commit()?;
         }
         match item {
@@ -264,6 +272,8 @@ impl<C: Card> Logger<C> {
             Item::Extra(_) if self.config.plan.is_off() => return Ok(false),
             Item::Extra(extra) => self.append(extra.bytes()),
             Item::Gains(gains) => self.append(&gains.encode()),
+            Item::Inputs(_) if !self.config.plan.inputs => return Ok(false),
+            Item::Inputs(inputs) => inputs.encode(|bytes| self.append(bytes)),
         }
         self.buffer.records += 1;
         Ok(true)

@@ -4,11 +4,14 @@ use core::sync::atomic::{AtomicU32, Ordering};
 
 use heapless::spsc::{Consumer, Producer};
 use steady_common::bytes::Writer;
+use steady_common::estimator::Estimator;
 use steady_common::gains_record::GainsRecord;
+use steady_common::inputs_record::{Inputs, Tick};
 use steady_common::transition::Transition;
 use steady_common::usdlog::write::record_prefix;
 
 use super::config::{LogPlan, MAX_VARIABLES, Trigger};
+use super::inputs::InputRecorder;
 use crate::telemetry::Telemetry;
 use crate::toc::{self, View};
 
@@ -40,6 +43,8 @@ pub enum Item {
     Extra(Extra),
     /// The gains that fly from now on.
     Gains(GainsRecord),
+    /// What the estimator was given.
+    Inputs(Inputs),
 }
 
 /// What the flight side has produced and lost, since boot.
@@ -142,6 +147,7 @@ pub struct Sampler {
     plan: LogPlan,
     next_us: u64,
     seen: Option<Seen>,
+    inputs: InputRecorder,
 }
 
 /// How often things had happened when the sampler last looked.
@@ -171,8 +177,21 @@ impl Sampler {
         Self { plan, ..Self::default() }
     }
 
-    /// Hands over the records that are due. To be called in every flight step.
-    pub fn sample(&mut self, view: &View<'_>, mut push: impl FnMut(Item)) {
+    /// No log is written: the next one begins with whole inputs.
+    pub fn rest(&mut self) {
+        self.inputs = InputRecorder::default();
+    }
+
+    /// Hands over the records that are due. To be called in every flight step, with what the estimator was given.
+    pub fn sample(
+        &mut self,
+        view: &View<'_>,
+        estimation: Option<(&Tick, &Estimator)>,
+        mut push: impl FnMut(Item),
+    ) {
+        if self.plan.inputs {
+            self.inputs.add(estimation, |inputs| push(Item::Inputs(inputs)));
+        }
         let now_us = view.telemetry.time_us;
         let now = Seen::of(view.telemetry);
         let before = self.seen.replace(now).unwrap_or(now);

@@ -160,6 +160,9 @@ const STD: core::ops::RangeInclusive<f32> = 1e-5..=100.0;
 /// Cell voltages that make sense.
 const VOLTS: core::ops::RangeInclusive<f32> = 0.0..=4.5;
 
+/// Delays of motion capture, ms: what the estimator can compensate.
+const MAX_DELAY_MS: u16 = (steady_common::estimator::MAX_AGE_S * 1000.0) as u16;
+
 /// Every parameter; its place in the list is its number. Items of a group stand together.
 pub const PARAMS: &[Param] = &[
     Param {
@@ -289,6 +292,7 @@ pub const PARAMS: &[Param] = &[
     number!("fence", "maxZ", F32, DISTANCE, true, supervisor.fence_max.z),
     number!("locSrv", "extPosStdDev", F32, STD, true, localization.position_std),
     number!("locSrv", "extQuatStdDev", F32, STD, true, localization.attitude_std),
+    number!("locSrv", "extDelayMs", U16, 0..=MAX_DELAY_MS, true, localization.delay_ms),
     number!("kalman", "initialX", F32, DISTANCE, true, localization.initial_position.x),
     number!("kalman", "initialY", F32, DISTANCE, true, localization.initial_position.y),
     number!("kalman", "initialZ", F32, DISTANCE, true, localization.initial_position.z),
@@ -296,6 +300,7 @@ pub const PARAMS: &[Param] = &[
     number!("kalman", "pNAcc_xy", F32, STD, true, localization.noise.acceleration(0)),
     number!("kalman", "pNAcc_z", F32, STD, true, localization.noise.acceleration(1)),
     number!("kalman", "mNGyro_rollpitch", F32, STD, true, localization.noise.gyro),
+    number!("kalman", "drag", F32, 0.0..=5.0, true, localization.drag_per_s),
     // Writing 1 starts the estimator again; clients write 0 afterwards.
     Param {
         group: "kalman",

@@ -1,5 +1,7 @@
 //! `steady log`: inspect, check, export, plot and replay logs from the drone's card.
 
+mod estimate;
+
 use std::collections::BTreeSet;
 use std::path::PathBuf;
 
@@ -61,6 +63,12 @@ enum Verb {
         /// A gain table (TOML or .bin) for logs that do not hold their own; may be given several times.
         #[arg(long, value_name = "TABLE")]
         gains: Vec<String>,
+    },
+    /// Run the drone's estimator over recorded flights with motion capture, and print how far off it is beside the
+    /// estimate that was recorded.
+    Estimate {
+        #[command(flatten)]
+        estimate: estimate::Cmd,
     },
 }
 
@@ -145,6 +153,7 @@ impl Cmd {
                 }
                 Ok(())
             }
+            Verb::Estimate { estimate } => estimate.run(),
             Verb::Replay { which, gains } => {
                 let tables =
                     gains.iter().map(|name| gains_file::load(name)).collect::<Result<Vec<_>, _>>()?;

@@ -4,6 +4,7 @@ use steady::log::{column_name, unit};
 use steady_common::gain_table::{FORMAT_VERSION, GainTable, PAGE_SIZE, TABLE_SIZE};
 use steady_common::gains::{GAINS, Gains};
 use steady_common::gains_record;
+use steady_common::inputs_record::{self, IMU_FIELDS, MOCAP_FIELDS};
 use steady_common::law::LAW_VERSION;
 use steady_common::transition::{self, FIELDS, Flags};
 use steady_common::usdlog::{Header, RECORD_CRC_NAME, write};
@@ -186,6 +187,23 @@ fn gains_in_a_log() {
     }
     assert_eq!(end, gains_record::RECORD_SIZE);
     section("formats.md", "gains in a log", &table.0);
+}
+
+#[test]
+fn inputs_in_a_log() {
+    let mut table = Table::new(&["event", "offset", "type", "variable", "column"]);
+    for (event, fields) in
+        [(inputs_record::IMU_EVENT, &IMU_FIELDS[..]), (inputs_record::MOCAP_EVENT, &MOCAP_FIELDS[..])]
+    {
+        let mut at = 10;
+        for field in fields {
+            let column = column_name(field.name, field.unit);
+            let names = [format!("`{event}`"), format!("`{}`", field.name), format!("`{column}`")];
+            table.row(&[&names[0], &at, &field.kind.name(), &names[1], &names[2]]);
+            at += field.kind.size();
+        }
+    }
+    section("formats.md", "inputs in a log", &table.0);
 }
 
 #[test]
