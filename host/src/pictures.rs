@@ -1,9 +1,10 @@
 //! Pictures of how well a world predicts recorded flights.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use anyhow::Result;
 use steady_reality::Flight;
+use steady_reality::flight::{RATE_HZ, Sample};
 use steady_reality::predict::{Predictor, starts};
 use steady_reality::score::{Baseline, curve};
 use steady_sim::World;
@@ -40,7 +41,7 @@ pub(crate) fn draw(world: &World, flights: &[Flight], stem: &Path) -> Result<()>
     let starts = starts(flight, AHEAD);
     let first = starts.first().copied().unwrap_or(flight.take_off);
     let range = first..(first + SHOWN).min(flight.samples.len());
-    let time_s = |i: usize| (i - first) as f64 / steady_reality::flight::RATE_HZ;
+    let time_s = |i: usize| (i - first) as f64 / RATE_HZ;
     let flown = |axis: usize| {
         let at = |i: usize| (time_s(i), f64::from(flight.samples[i].state.position.to_array()[axis]));
         range.clone().map(at).collect::<Vec<_>>()
@@ -74,7 +75,50 @@ pub(crate) fn draw(world: &World, flights: &[Flight], stem: &Path) -> Result<()>
     Ok(())
 }
 
-fn with(stem: &Path, what: &str) -> std::path::PathBuf {
+fn with(stem: &Path, what: &str) -> PathBuf {
     let name = stem.file_name().unwrap_or_default().to_string_lossy();
     stem.with_file_name(format!("{name}-{what}"))
+}
+
+/// Draws a recorded flight into a folder: position with its set-point, motors' commands.
+pub(crate) fn flight(flight: &Flight, folder: &Path) -> Result<Vec<PathBuf>> {
+    let time_s = |i: usize| i as f64 / RATE_HZ;
+    let line = |name: &str, of: &dyn Fn(&Sample) -> Option<f32>| Series {
+        name: name.to_owned(),
+        points: (0..)
+            .zip(&flight.samples)
+            .filter_map(|(i, sample)| Some((time_s(i), f64::from(of(sample)?))))
+            .collect(),
+        ..Series::default()
+    };
+    let chart = |what: &str, unit: &str, series: Vec<Series>| Chart {
+        title: format!("{}: {what}", flight.name),
+        x_label: "time (s)".to_owned(),
+        y_label: unit.to_owned(),
+        series,
+        ..Chart::default()
+    };
+    let set = |name: &str, axis: usize| Series {
+        is_reference: true,
+        ..line(name, &move |s: &Sample| Some(s.set_point?.0.to_array()[axis]))
+    };
+    let position =
+        |name: &str, axis: usize| line(name, &move |s: &Sample| Some(s.state.position.to_array()[axis]));
+    let positions = vec![
+        position("x", 0),
+        position("y", 1),
+        position("z", 2),
+        set("set-point", 0),
+        set("", 1),
+        set("", 2),
+    ];
+    let motors = ["M1", "M2", "M3", "M4"]
+        .iter()
+        .zip(0..)
+        .map(|(name, m): (_, usize)| line(name, &move |s| Some(s.pwm[m])));
+    let mut files = Vec::new();
+    files.extend(chart("position", "m", positions).save(&folder.join(format!("{}-position", flight.name)))?);
+    let motors = chart("motors", "of 65535", motors.collect());
+    files.extend(motors.save(&folder.join(format!("{}-motors", flight.name)))?);
+    Ok(files)
 }

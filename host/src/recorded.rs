@@ -1,12 +1,15 @@
 //! Recorded flights of drones: CSV files with motion capture, and logs of this firmware.
 
+use std::fmt;
 use std::fs::File;
 use std::io::Read;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail};
+use serde::Serialize;
+use steady_common::Controller;
 use steady_common::usdlog::MAGIC;
-use steady_reality::{Flight, Recording};
+use steady_reality::{Flight, Recording, closed_loop};
 
 use crate::log;
 
@@ -21,6 +24,90 @@ pub fn flights(files: &[PathBuf]) -> Result<Vec<Flight>> {
         flights.extend(found);
     }
     Ok(flights)
+}
+
+/// Files that are recorded flights with motion capture, and those that are logs of a card.
+///
+/// # Errors
+/// If a file cannot be read.
+pub fn split(files: &[PathBuf]) -> Result<(Vec<PathBuf>, Vec<PathBuf>)> {
+    let (mut captured, mut logs) = (Vec::new(), Vec::new());
+    for file in files {
+        let of_its_kind = if is_capture(file)? { &mut captured } else { &mut logs };
+        of_its_kind.push(file.clone());
+    }
+    Ok((captured, logs))
+}
+
+/// A table, plain or gzipped, by its first bytes: a log begins otherwise, and so does what is neither.
+fn is_capture(path: &Path) -> Result<bool> {
+    if path.is_dir() {
+        return Ok(false);
+    }
+    let mut first = [0; 6];
+    let read = |file: &mut File| file.read(&mut first);
+    let count = File::open(path).and_then(|mut file| read(&mut file));
+    count.with_context(|| format!("{}: cannot be read", path.display()))?;
+    Ok(first.starts_with(&[0x1f, 0x8b]) || first == *b"time_s")
+}
+
+/// What a recorded flight is.
+#[derive(Debug, Serialize)]
+pub struct Summary {
+    /// Where it is from.
+    pub name: String,
+    /// Time in the air, s.
+    pub duration_s: f32,
+    /// 95 % of the time it is slower, m/s.
+    pub speed_m_s: f32,
+    /// Lowest and highest voltage in the air, V.
+    pub battery_v: [f32; 2],
+    /// Part of the time for which packets were lost.
+    pub gaps: f32,
+    /// Which official controller flew, if it is known.
+    pub controller: Option<&'static str>,
+    /// How far below the set-point it flew on average, and its distance from it, cm.
+    pub droop_and_error_cm: Option<[f64; 2]>,
+}
+
+impl Summary {
+    /// Of a flight.
+    pub fn of(flight: &Flight) -> Self {
+        let samples = flight.in_air();
+        let mut speeds: Vec<f32> = samples.iter().map(|s| s.state.velocity.norm()).collect();
+        speeds.sort_by(f32::total_cmp);
+        let volts = samples.iter().map(|s| s.battery_v);
+        let lost = samples.iter().filter(|s| s.has_gap).count();
+        let followed = closed_loop::flown(flight);
+        Self {
+            name: flight.name.clone(),
+            duration_s: flight.duration_s(),
+            speed_m_s: speeds.get(speeds.len() * 95 / 100).copied().unwrap_or_default(),
+            battery_v: [volts.clone().fold(f32::INFINITY, f32::min), volts.fold(0.0, f32::max)],
+            gaps: lost as f32 / samples.len().max(1) as f32,
+            controller: flight.controller.map(Controller::name),
+            droop_and_error_cm: followed.map(|b| [b.droop_cm, b.tracking_error_cm]),
+        }
+    }
+}
+
+impl fmt::Display for Summary {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let [low, high] = self.battery_v;
+        write!(
+            f,
+            "{}: {:.1} s in the air, {:.2} m/s, battery {low:.2} to {high:.2} V",
+            self.name, self.duration_s, self.speed_m_s
+        )?;
+        write!(f, ", {:.1} % filled in over lost packets", 100.0 * self.gaps)?;
+        if let Some(controller) = self.controller {
+            write!(f, ", flown by {controller}")?;
+        }
+        if let Some([droop, error]) = self.droop_and_error_cm {
+            write!(f, ", {droop:.1} cm below the set-point and {error:.1} cm from it")?;
+        }
+        Ok(())
+    }
 }
 
 /// A card's log by its first byte, or a folder of them.

@@ -379,6 +379,19 @@ fn from_a_run_and_a_log_to_a_table() {
         assert!(new.gains.check().is_ok());
     }
 
+    // Recorded flights with motion capture, of the official firmware too.
+    if let Some(folder) = steady_test_support::recording("real-flights") {
+        let flight = folder.join("B5_helix_fast_mell_rep1.csv.gz");
+        let (code, out, error) =
+            steady(&["adapt", "--run", "run", "--logs", flight.to_str().unwrap(), "--out", "real", "--json"]);
+        assert_eq!(code, Some(0), "{error}");
+        let report: serde_json::Value = serde_json::from_str(&out).unwrap();
+        assert_eq!((&report["flights"], &report["replayed"]), (&1.into(), &0.into()));
+        assert!(report["steps"].as_u64().unwrap() > 3000, "{out}");
+        let new = GainTable::decode(&std::fs::read(at("real/gains.bin")).unwrap()).unwrap();
+        assert!(new.gains.check().is_ok());
+    }
+
     // A log that the law does not reproduce is not learned from.
     let mut forged = records(Task::TakeoffLand, 1);
     forged[3000].action.thrust += 0.01;

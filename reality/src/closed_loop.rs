@@ -74,28 +74,52 @@ fn behaviour(moments: &[Moment]) -> Behaviour {
     }
 }
 
+/// The part of a flight that is compared.
+struct Course<'a> {
+    flown: &'a [Sample],
+    set: Vec<(Vec3, f32)>,
+    moments: Vec<Moment>,
+}
+
+impl<'a> Course<'a> {
+    /// `None` if the recording has no set-points, or is too short.
+    fn of(flight: &'a Flight) -> Option<Self> {
+        let last = flight.landing.saturating_sub(MARGIN);
+        let is_off = |sample: &Sample| {
+            sample.set_point.is_some_and(|(set, _)| (set.z - sample.state.position.z).abs() > SETTLED_M)
+        };
+        let in_air = flight.samples.get(flight.take_off + MARGIN..last)?;
+        let begin = in_air.get(..in_air.len() / 2)?;
+        let first = begin.iter().rposition(is_off).unwrap_or(0);
+        let flown = in_air.get(first..).filter(|flown| flown.len() > 4 * MAX_LAG)?;
+        let set: Vec<(Vec3, f32)> = flown.iter().map(|s| s.set_point).collect::<Option<_>>()?;
+        let moment = |(s, set): (&Sample, &(Vec3, f32))| Moment {
+            set: set.0,
+            position: s.state.position,
+            rates: s.state.rates,
+        };
+        Some(Self { flown, moments: flown.iter().zip(&set).map(moment).collect(), set })
+    }
+}
+
+/// The drone arrives from a take-off: a second later on it is compared.
+fn settled(moments: &[Moment]) -> Behaviour {
+    behaviour(moments.get(MARGIN / 2..).unwrap_or_default())
+}
+
+/// How a flight followed its set-points; `None` if it has none.
+pub fn flown(flight: &Flight) -> Option<Behaviour> {
+    Some(settled(&Course::of(flight)?.moments))
+}
+
 /// Flies a flight's set-points in a world with the controller that flew it; `None` if the recording has no
 /// set-points or does not say who flew.
 ///
 /// # Errors
 /// If the world is not valid.
 pub fn replay(world: &World, flight: &Flight) -> Result<Option<Comparison>, WorldError> {
-    let Some(controller) = flight.controller else { return Ok(None) };
-    let last = flight.landing.saturating_sub(MARGIN);
-    let is_off = |sample: &Sample| {
-        sample.set_point.is_some_and(|(set, _)| (set.z - sample.state.position.z).abs() > SETTLED_M)
-    };
-    let in_air = flight.samples.get(flight.take_off + MARGIN..last).unwrap_or_default();
-    let begin = in_air.get(..in_air.len() / 2).unwrap_or_default();
-    let first = flight.take_off + MARGIN + begin.iter().rposition(is_off).unwrap_or(0);
-    let Some(flown) = flight.samples.get(first..last) else { return Ok(None) };
-    let set: Option<Vec<(Vec3, f32)>> = flown.iter().map(|s| s.set_point).collect();
-    let Some(set) = set.filter(|set| set.len() > 4 * MAX_LAG) else { return Ok(None) };
-    let moments: Vec<Moment> = flown
-        .iter()
-        .zip(&set)
-        .map(|(s, set)| Moment { set: set.0, position: s.state.position, rates: s.state.rates })
-        .collect();
+    let Some((controller, course)) = flight.controller.zip(Course::of(flight)) else { return Ok(None) };
+    let Course { flown, set, moments } = course;
     let mut world = world.clone();
     let loaded_v = flown.iter().map(|s| s.battery_v).sum::<f32>() / flown.len() as f32;
     set_battery(&mut world, flight.samples.first().map_or(loaded_v, |s| s.battery_v), loaded_v);
@@ -117,8 +141,6 @@ pub fn replay(world: &World, flight: &Flight) -> Result<Option<Comparison>, Worl
         }
     });
     let simulated: Vec<Moment> = simulated.into_iter().step_by(STEPS).collect();
-    // The drone arrives from its own take-off; both are compared from a second later on.
-    let settled = |moments: &[Moment]| behaviour(moments.get(MARGIN / 2..).unwrap_or_default());
     Ok(Some(Comparison {
         flight: flight.name.clone(),
         controller: controller.name().to_owned(),

@@ -3,6 +3,7 @@
 use steady_common::{Mat3, State, Vec3};
 
 use crate::body::{self, Air};
+use crate::motors::MAX_MOTOR_THRUST_N;
 use crate::params::Params;
 
 impl Params {
@@ -18,6 +19,13 @@ impl Params {
             *rpm
         };
         commands.into_iter().map(follow).collect()
+    }
+
+    /// What PWM ratios of 65535 at a battery voltage ask of the motors, as parts of [`MAX_MOTOR_THRUST_N`]: by the
+    /// thrust curve, before anything is lost.
+    #[must_use]
+    pub fn thrust_asked(&self, pwm: [f32; 4], battery_v: f32) -> [f32; 4] {
+        pwm.map(|pwm| self.motors.thrust_at_voltage(pwm * (1.0 / 65535.0) * battery_v) / MAX_MOTOR_THRUST_N)
     }
 
     /// One physics step of a body whose rotors turn at these speeds, with an angular acceleration that nothing

@@ -27,7 +27,7 @@ use crate::log::{self, Log};
 use crate::train::oracle::{gains_of, theta_of};
 use crate::train::run as training;
 use crate::train::trainer::Trainer;
-use crate::{files, gains_file};
+use crate::{files, gains_file, recorded};
 
 use adapter::Adapter;
 use config::Config;
@@ -109,6 +109,7 @@ pub fn adapt(options: &AdaptOptions) -> Result<Adaptation> {
 /// Flights by the gains that they flew, in the order in which these were on the drone.
 fn iterations(logs: &[PathBuf], trainer: &Trainer) -> Result<Vec<(GainTable, Vec<FlightData>)>> {
     let mut iterations: Vec<(GainTable, Vec<FlightData>)> = Vec::new();
+    let (captured, logs) = &recorded::split(logs)?;
     for segment in &log::transitions(logs)?.segments {
         let Some(table) = segment.gains else { continue };
         let mut records: Vec<_> = segment.before.into_iter().collect();
@@ -132,7 +133,10 @@ fn iterations(logs: &[PathBuf], trainer: &Trainer) -> Result<Vec<(GainTable, Vec
         // Not this firmware's logs: the run's gains are the ones to begin with.
         let table =
             GainTable { vehicle: trainer.task.vehicle, gains: trainer.best_gains(), ..GainTable::built_in() };
-        let flights = official::flights(logs, &table.gains, &table.vehicle, MIN_FLIGHT_S)?;
+        let mut flights = official::flights(logs, &table.gains, &table.vehicle, MIN_FLIGHT_S)?;
+        for flight in recorded::flights(captured)? {
+            flights.push(official::captured(&flight, &table.gains, &table.vehicle)?);
+        }
         if !flights.is_empty() {
             iterations.push((table, flights));
         }
@@ -144,7 +148,8 @@ fn iterations(logs: &[PathBuf], trainer: &Trainer) -> Result<Vec<(GainTable, Vec
 /// Replays every control step of the logs: nothing is learned from logs that the law does not reproduce.
 fn check_replay(logs: &[PathBuf]) -> Result<u64> {
     let mut replayed = 0;
-    for path in log::find(logs)?.logs {
+    // Recorded flights have no control steps to replay.
+    for path in log::find(&recorded::split(logs)?.1)?.logs {
         let found = replay(&mut Log::open(&path)?, &[])?;
         ensure!(
             found.differing_bits == 0 && found.differing_memory_bits == 0,

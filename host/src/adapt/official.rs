@@ -7,9 +7,12 @@
 
 use std::path::PathBuf;
 
-use anyhow::Result;
+use anyhow::{Result, bail};
 use steady_common::law::{self, Memory, Vehicle};
 use steady_common::{Action, Gains, Quat, Reference, State, Vec3};
+use steady_reality::Flight;
+use steady_reality::flight::DT_S;
+use steady_sim::World;
 
 use crate::log::{self, Event, Log};
 
@@ -110,6 +113,38 @@ fn pieces(rows: &[(f64, [f32; 16])], gains: &Gains, vehicle: &Vehicle, min_s: f3
     flights.push(flight);
     let min_steps = (min_s / dt_s.max(1e-4)) as usize;
     flights.into_iter().filter(|f| f.steps.len() >= min_steps.max(1)).collect()
+}
+
+/// A recorded flight with motion capture. As in a log of the official firmware, another law flew it: what the motors
+/// were asked for is by the thrust curve, and the memory is as this law would have had it.
+pub fn captured(flight: &Flight, gains: &Gains, vehicle: &Vehicle) -> Result<FlightData> {
+    let curve = World::default().compile()?;
+    let mut data = FlightData::default();
+    let mut memory = Memory::default();
+    let mut last: Option<Action> = None;
+    for sample in flight.in_air() {
+        let Some((position, yaw)) = sample.set_point else {
+            bail!("{}: there are no set-points (columns set_x_m … set_yaw_rad)", flight.name);
+        };
+        let reference = Reference { yaw, ..Reference::hover(position) };
+        let applied = Action::from_motors(curve.thrust_asked(sample.pwm, sample.battery_v));
+        let step = ControlStep {
+            state: sample.state,
+            reference,
+            memory,
+            last: last.unwrap_or(applied),
+            applied,
+            noise: Action::default(),
+            dt_s: DT_S,
+            reference_rates: Vec3::ZERO,
+        };
+        if step.is_plausible() {
+            data.steps.push(step);
+        }
+        law::step(gains, vehicle, &sample.state, &reference, &mut memory, DT_S);
+        last = Some(applied);
+    }
+    Ok(data)
 }
 
 /// The state relative to the reference. The official firmware's pitch and pitch rate have the other sign, its error

@@ -10,16 +10,16 @@ use clap::{Args, Subcommand};
 use serde_json::json;
 use steady_common::GainTable;
 
-use crate::files;
-use crate::gains_file;
 use crate::log::check::{LogCheck, check};
 use crate::log::export::{Format, export};
 use crate::log::replay::replay;
 use crate::log::{self, Log, charts, info};
+use crate::{files, gains_file, pictures, recorded};
 
 /// Inspect logs from the drone's card: this firmware's and the official one's.
 ///
-/// A LOG is a file (log00), or a folder with logs in it, such as the card.
+/// A LOG is a file (log00), or a folder with logs in it, such as the card. `info` and `plot` also take recorded flights
+/// with motion capture (CSV, docs/reality.md).
 #[derive(Debug, Args)]
 pub(crate) struct Cmd {
     #[command(subcommand)]
@@ -147,7 +147,13 @@ impl Cmd {
                 }
                 Ok(())
             }
-            Verb::Plot { into } => {
+            Verb::Plot { mut into } => {
+                let (captured, logs) = recorded::split(&into.logs)?;
+                into.logs = logs;
+                files::make_folder(&into.output)?;
+                for flight in recorded::flights(&captured)? {
+                    print_paths(&pictures::flight(&flight, &into.output)?);
+                }
                 for (path, name) in into.files()? {
                     print_paths(&charts::draw(&mut Log::open(&path)?, &into.output, &name)?);
                 }
@@ -165,10 +171,19 @@ impl Cmd {
 
 fn show_info(which: &Which) -> Result<()> {
     let mut all = Vec::new();
-    for path in which.files()? {
+    let (captured, logs_named) = recorded::split(&which.logs)?;
+    for flight in recorded::flights(&captured)? {
+        let summary = recorded::Summary::of(&flight);
+        if which.json {
+            all.push(serde_json::to_value(summary)?);
+        } else {
+            println!("{summary}");
+        }
+    }
+    for path in logs(&logs_named)? {
         let info = info::info(&mut Log::open(&path)?)?;
         if which.json {
-            all.push(info);
+            all.push(serde_json::to_value(info)?);
         } else {
             print!("{info}");
         }
