@@ -44,11 +44,15 @@ fn is_capture(path: &Path) -> Result<bool> {
     if path.is_dir() {
         return Ok(false);
     }
-    let mut first = [0; 6];
-    let read = |file: &mut File| file.read(&mut first);
-    let count = File::open(path).and_then(|mut file| read(&mut file));
-    count.with_context(|| format!("{}: cannot be read", path.display()))?;
+    let first = first_bytes(path)?;
     Ok(first.starts_with(&[0x1f, 0x8b]) || first == *b"time_s")
+}
+
+fn first_bytes(path: &Path) -> Result<[u8; 6]> {
+    let mut first = [0; 6];
+    let count = File::open(path).and_then(|mut file| file.read(&mut first));
+    count.with_context(|| format!("{}: cannot be read", path.display()))?;
+    Ok(first)
 }
 
 /// What a recorded flight is.
@@ -115,10 +119,7 @@ fn is_log(path: &Path) -> Result<bool> {
     if path.is_dir() {
         return Ok(true);
     }
-    let mut first = [0];
-    let mut file = File::open(path).with_context(|| format!("{}: cannot be read", path.display()))?;
-    let count = file.read(&mut first).with_context(|| format!("{}: cannot be read", path.display()))?;
-    Ok(count == 1 && first[0] == MAGIC)
+    Ok(first_bytes(path)?[0] == MAGIC)
 }
 
 fn captured(file: &Path) -> Result<Vec<Flight>> {
