@@ -22,7 +22,7 @@ const ATTITUDE_CROSSOVER_HZ: f32 = 2.0;
 /// Accelerations are differences of velocities this many samples before and after.
 const DIFFERENCE: usize = 3;
 /// Shorter flights are of no use, s.
-pub(crate) const MIN_FLIGHT_S: f64 = 4.0;
+pub const MIN_FLIGHT_S: f64 = 4.0;
 /// Standard gravity, m/s².
 pub const GRAVITY_M_S2: f32 = 9.81;
 

@@ -4,7 +4,7 @@
 //! bit by bit with the log: the four values of the action, and the law's memory for the next step
 //! (integrals, derivatives, attitude error).
 //!
-//! Where the log has the estimator's inputs, its estimate is computed again too ([`estimate`](super::estimate)).
+//! Where the log has the estimator's inputs, its estimate is computed again too ([`super::estimate`]).
 
 use serde::Serialize;
 use steady_common::gain_table::GainTable;
