@@ -131,7 +131,8 @@ fn landed(summary: &Value) -> bool {
 fn metrics(summary: &Value) -> String {
     let error_cm = 100.0 * summary["metrics"]["tracking_error_m"].as_f64().unwrap_or(f64::NAN);
     let speed = summary["speed"].as_f64().unwrap_or(f64::NAN);
-    format!("tracking error {error_cm:.1} cm, {speed:.1} x real time; {}", summary["failure"])
+    let failure = summary["failure"].as_str().map(|why| format!("; {why}")).unwrap_or_default();
+    format!("tracking error {error_cm:.1} cm, {speed:.1} x real time{failure}")
 }
 
 fn log_events(log: &Path) -> Result<u64> {

@@ -68,10 +68,19 @@ impl Client {
     /// If the drone does not answer.
     pub fn flags(&mut self) -> Result<Flags> {
         let request = supervisor::Request::Bitfield.encode();
-        self.ask("the supervisor's state", &request, ASK, |p| match supervisor::Reply::decode(p) {
-            Ok(supervisor::Reply::Bitfield(bits)) => Some(Flags(bits)),
-            _ => None,
-        })
+        let answer =
+            self.ask("the supervisor's state", &request, ASK, |p| match supervisor::Reply::decode(p) {
+                Ok(supervisor::Reply::Bitfield(bits)) => Some(Flags(bits)),
+                _ => None,
+            });
+        // Official releases before 2026.04 cannot be asked: the same bits are a log variable there.
+        match answer {
+            Err(Error::NoAnswer { .. }) => match self.log_once(&["supervisor.info"]).as_deref() {
+                Ok([Value::U16(bits)]) => Ok(Flags(*bits)),
+                _ => answer,
+            },
+            answer => answer,
+        }
     }
 
     /// Arms or disarms.
