@@ -1,12 +1,12 @@
 //! `cargo xtask probe`: runs an image on a drone on a debug probe, with probe-rs. It is cargo's runner for the
 //! firmware, so that `cargo run` without a probe says what to do instead.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail};
 use clap::Args;
 
-use crate::sh;
+use crate::{firmware, sh};
 
 /// The processor, as probe-rs calls it.
 const CHIP: &str = "STM32F405RG";
@@ -33,6 +33,14 @@ impl Cmd {
         if !has_probe(&listed) {
             bail!("{}", missing_probe(&listed));
         }
+        let image = if is_for_the_drone(&image) {
+            image
+        } else {
+            println!(
+                "other profiles break the budgets of flash and stack: the drone gets the image of `cargo xtask firmware`"
+            );
+            firmware::build()?.elf
+        };
         let mut run = sh::command("probe-rs");
         run.args(["run", "--chip", CHIP]).arg(image);
         sh::run(&mut run).context(
@@ -40,6 +48,11 @@ impl Cmd {
              and no other program on the probe?",
         )
     }
+}
+
+/// Whether an image was built with the profile `firmware`, the one whose budgets are checked.
+fn is_for_the_drone(image: &Path) -> bool {
+    image.parent().and_then(Path::file_name).is_some_and(|profile| profile == "firmware")
 }
 
 /// Whether `probe-rs list` names a probe: they are numbered in brackets.
@@ -69,6 +82,16 @@ mod tests {
         assert!(config.contains("runner = \"cargo xtask probe\""), "cargo's runner for the firmware");
         for text in [missing_program(), missing_probe("No debug probes were found.")] {
             assert!(text.ends_with(WITHOUT) && WITHOUT.contains("steady flash"), "{text}");
+        }
+    }
+
+    #[test]
+    fn only_the_checked_profile_goes_on_a_drone() {
+        assert!(is_for_the_drone(Path::new("target/thumbv7em-none-eabihf/firmware/steady-firmware")));
+        for profile in ["release", "debug"] {
+            assert!(!is_for_the_drone(
+                &Path::new("target/thumbv7em-none-eabihf").join(profile).join("steady-firmware")
+            ));
         }
     }
 
