@@ -8,7 +8,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use drone::{QuickDrone, Shared, table};
-use steady_common::crtp::Packet;
+use steady_common::crtp::{Packet, Port};
 use steady_common::value::Value;
 use steady_radio::Result;
 use steady_radio::client::Client;
@@ -149,4 +149,33 @@ fn lies_neither_panic_nor_leave_their_place() {
     }
     eprintln!("1000 liars, {answered} questions answered, {hours:.1} hours of drone time");
     assert!(answered > 3000);
+}
+
+/// A drone that does not know the supervisor's port, as official releases before 2026.04.
+struct WithoutSupervisor(Shared<QuickDrone>);
+
+impl Link for WithoutSupervisor {
+    fn send(&mut self, packet: &Packet) -> Result<()> {
+        if packet.port() == Some(Port::Supervisor) { Ok(()) } else { self.0.send(packet) }
+    }
+    fn receive(&mut self, wait: Duration) -> Result<Option<Packet>> {
+        self.0.receive(wait)
+    }
+    fn now(&self) -> Duration {
+        self.0.now()
+    }
+    fn traffic(&self) -> Traffic {
+        self.0.traffic()
+    }
+    fn switch_to(&mut self, peer: Peer) -> Result<()> {
+        self.0.switch_to(peer)
+    }
+}
+
+#[test]
+fn the_supervisors_state_is_read_where_the_firmware_has_it() {
+    let drone = QuickDrone::new(&[table(1)], Trouble::default(), 1);
+    let asked = Client::new(Box::new(drone.clone()), Cache::new(None)).flags().unwrap();
+    let mut client = Client::new(Box::new(WithoutSupervisor(drone)), Cache::new(None));
+    assert_eq!(client.flags().unwrap(), asked);
 }
