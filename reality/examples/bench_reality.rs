@@ -55,14 +55,14 @@ fn main() -> Result<(), WorldError> {
     let scored_per_s = 250.0 * predictions as f64 / score_s;
     let bare_per_s = f64::from(steps) / bare_s;
     println!(
-        "BENCH\tscoring flights, one core\t{scored_per_s:.4e}\tsteps/s\tbare steps of the body\t{bare_per_s:.4e}\t"
+        "BENCH\tscoring flights, one core\t{scored_per_s:.4e}\tsteps/s\tbare steps of the body\t{bare_per_s:.4e}\t-"
     );
-    println!("BENCH\tscoring flights, one core\t{:.1}\tflights/s\t\t\t", count / score_s);
+    println!("BENCH\tscoring flights, one core\t{:.1}\tflights/s\t-\t-\t-", count / score_s);
     let identify_s = best(|| {
         black_box(identify(&real, 0.027, &flights, |_, _| {}));
     });
     println!(
-        "BENCH\tidentifying a world, ten flights\t{identify_s:.2}\ts\tscoring them once\t{score_s:.3}\t<= 20"
+        "BENCH\tidentifying a world, ten flights\t{identify_s:.2}\ts\tscoring them once\t{score_s:.3}\t<=20"
     );
     Ok(())
 }

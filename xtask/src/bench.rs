@@ -220,6 +220,16 @@ mod tests {
     use super::*;
 
     #[test]
+    fn every_benchmark_is_there() {
+        let folders: Vec<_> =
+            std::fs::read_dir(sh::root()).unwrap().map(|entry| entry.unwrap().path()).collect();
+        for (package, example) in PROGRAMS {
+            let file = format!("examples/{example}.rs");
+            assert!(folders.iter().any(|folder| folder.join(&file).is_file()), "{package} has no {file}");
+        }
+    }
+
+    #[test]
     fn lines_become_an_aligned_table() {
         let figures = [
             Figure::parse("control law\t83.2\tns\tstock Mellinger\t41.6\t<=100").unwrap(),
