@@ -220,7 +220,7 @@ impl Client {
         if !self.link.has_radio_processor() {
             let value = self.log_once(&["pm.vbat"])?.first().copied();
             let Some(Value::F32(volts)) = value else {
-                return Err(Error::invalid_reply("the battery voltage", "no number"));
+                return Err(Error::invalid_reply("the battery voltage", "not a number"));
             };
             return Ok(volts);
         }
