@@ -5,10 +5,23 @@ use serde::{Deserialize, Serialize};
 use crate::closed_loop::TrustRegion;
 use crate::train::config::changed;
 
+/// What predicts flights with other gains.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Model {
+    /// What all skills predict of the next state.
+    #[default]
+    Skills,
+    /// The simulator, its parameters identified from the flights.
+    Simulator,
+}
+
 /// How flights become better gains.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Config {
+    /// What gains are improved in.
+    pub model: Model,
     /// Whether new skills are discovered; without, the simulator's are transferred alone.
     pub discovery: bool,
     /// Width of the hidden layers of the new φ and μ.
@@ -46,6 +59,7 @@ pub struct Config {
 impl Default for Config {
     fn default() -> Self {
         Self {
+            model: Model::default(),
             discovery: true,
             hidden: 128,
             features: 260,
@@ -96,6 +110,10 @@ impl Config {
     }
 
     pub fn trust_region(&self, scale: f32) -> TrustRegion {
-        TrustRegion { step: self.step, fast_step: self.fast_step, scale }
+        match self.model {
+            Model::Skills => TrustRegion { step: self.step, fast_step: self.fast_step, scale },
+            // Whole flights show what fast loops do, and need no small steps.
+            Model::Simulator => TrustRegion { step: 1.0, fast_step: 0.5, scale },
+        }
     }
 }

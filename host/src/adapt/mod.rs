@@ -3,7 +3,8 @@
 //! [`flights`] windows log records into transitions ([`official`] those of the official firmware), [`discovery`]
 //! learns the skills that the simulator lacks, [`dynamics`] predicts the next state with all skills, [`rollout`]
 //! predicts flights with other gains, [`improvement`] finds the best of those in the trust region, and [`worlds`]
-//! flies the result in simulated worlds that resemble the data. [`adapt`] puts it together.
+//! flies the result in simulated worlds that resemble the data. [`search`] is another way: the simulator's parameters
+//! are identified from the flights, and gains searched in it. [`adapt`] puts it together.
 
 pub mod adapter;
 pub mod config;
@@ -14,6 +15,7 @@ pub mod improvement;
 pub mod official;
 pub mod report;
 pub mod rollout;
+pub mod search;
 pub mod worlds;
 
 use std::path::{Path, PathBuf};
@@ -30,9 +32,11 @@ use crate::train::trainer::Trainer;
 use crate::{files, gains_file, recorded};
 
 use adapter::Adapter;
-use config::Config;
+use config::{Config, Model};
 use flights::{FlightData, Windowing};
 pub use report::AdaptReport;
+use report::{Evidence, Improvement, Prediction};
+use search::CorrectedSimulator;
 use worlds::{ConsistentWorlds, prediction_error};
 
 /// Shorter pieces of flights are not used, s.
@@ -89,20 +93,56 @@ pub fn adapt(options: &AdaptOptions) -> Result<Adaptation> {
     let present = *present;
     let flight = newest.iter().max_by_key(|f| f.steps.len()).context("no flight")?.clone();
     let theta = theta_of(&present.gains);
-    let mut adapter = Adapter::new(config, &trainer, theta, options.seed);
-    for (number, (_, flights)) in iterations.into_iter().enumerate() {
-        adapter.add(number, flights);
-    }
-    let simulator = World::load(&trainer.config.world)?.compile_for_control()?;
-    let length = Windowing::of(&trainer.task).steps_per_transition(&adapter.flights);
-    let gap = prediction_error(&simulator, &adapter.flights, length);
-    let learned = adapter.learn(&region);
-    let worlds = ConsistentWorlds::find(&flight, &present, options.threads)?;
-    let accepted = worlds.accept(&theta, &learned.step.theta)?;
+    let training = World::load(&trainer.config.world)?;
+    let simulator = training.compile_for_control()?;
+    let (evidence, proposed, worlds) = match config.model {
+        Model::Skills => {
+            let mut adapter = Adapter::new(config, &trainer, theta, options.seed);
+            for (number, (_, flights)) in iterations.into_iter().enumerate() {
+                adapter.add(number, flights);
+            }
+            let length = Windowing::of(&trainer.task).steps_per_transition(&adapter.flights);
+            let gap = prediction_error(&simulator, &adapter.flights, length);
+            let learned = adapter.learn(&region);
+            let worlds = ConsistentWorlds::find(&flight, &present, options.threads)?;
+            (Evidence::of_skills(&adapter, &learned, gap, replayed), learned.step.theta, worlds)
+        }
+        Model::Simulator => {
+            let flights: Vec<FlightData> = iterations.into_iter().flat_map(|(_, flights)| flights).collect();
+            let corrected = CorrectedSimulator::of(&training, &options.logs, options.seed)?;
+            let references: Vec<_> = flight.steps.iter().map(|s| s.reference).collect();
+            let found = corrected.search(&present, &references, &region, options.seed, options.threads)?;
+            let length = Windowing::of(&trainer.task).steps_per_transition(&flights);
+            let identified = corrected.identified.world.compile_for_control()?;
+            let evidence = Evidence {
+                flights: flights.len(),
+                steps: flights.iter().map(|f| f.steps.len()).sum(),
+                replayed,
+                discovery: None,
+                prediction: Prediction {
+                    simulator: prediction_error(&simulator, &flights, length),
+                    transfer: prediction_error(&identified, &flights, length),
+                    discovery: None,
+                    reduction: None,
+                },
+                improvement: Improvement {
+                    present: found.present,
+                    predicted: found.change,
+                    std: found.change_std,
+                },
+                divergence: None,
+                gradient: None,
+                parameters: corrected.identified.parameters.clone(),
+                trace: Vec::new(),
+            };
+            (evidence, found.theta, corrected.check(&present, &references, options.threads))
+        }
+    };
+    let accepted = worlds.accept(&theta, &proposed)?;
     // A step that was refused leaves the table's own bits.
     let gains = if accepted.part > 0.0 { gains_of(&accepted.theta) } else { present.gains };
     let table = GainTable { sequence: present.sequence + 1, gains, ..present };
-    let report = AdaptReport::new(&adapter, &learned, accepted, &present, &table, gap, replayed);
+    let report = AdaptReport::new(evidence, accepted, &present, &table);
     Ok(Adaptation { table, report })
 }
 

@@ -3,11 +3,13 @@
 use serde::Serialize;
 use steady_common::GainTable;
 use steady_common::gains::{GAIN_COUNT, GAINS};
+use steady_reality::identify::Estimate as Parameter;
 
 use crate::stats::Estimate;
 
 use super::adapter::{Adapter, Learned};
 use super::discovery::Found;
+use super::rollout::Delta;
 use super::worlds::{Accepted, WorldCheck};
 
 pub const NAME: &str = "adapt.json";
@@ -27,8 +29,10 @@ pub struct AdaptReport {
     pub improvement: Improvement,
     /// Part of the proposed step that was taken; 0 when the worlds refused every part.
     pub step: f32,
-    /// KL divergence from the present policy, per transition.
-    pub divergence: f64,
+    /// KL divergence from the present policy, per transition; a search does not price it.
+    pub divergence: Option<f64>,
+    /// Parameters of the simulator, where they were identified.
+    pub parameters: Vec<Parameter>,
     /// What worlds that resemble the data say of the table.
     pub worlds: WorldCheck,
     /// Gains, most changed first.
@@ -44,7 +48,7 @@ pub struct AdaptReport {
 pub struct Prediction {
     /// By the simulator itself, P°.
     pub simulator: f64,
-    /// With the simulator's skills alone.
+    /// With the simulator's skills alone, or by the simulator with its parameters identified (not held out then).
     pub transfer: f64,
     /// With the new skills too, where there are any.
     pub discovery: Option<f64>,
@@ -59,7 +63,7 @@ pub struct Improvement {
     pub present: f64,
     /// Predicted change by the whole step.
     pub predicted: f64,
-    /// Standard deviation of that over bootstrap samples.
+    /// Standard deviation of that over bootstrap samples or probable worlds.
     pub std: f64,
 }
 
@@ -70,10 +74,8 @@ pub struct GainChange {
     pub from: f32,
     /// Its value in the new one.
     pub to: f32,
-    /// ∂R/∂ ln k, with R a flight's reward.
-    pub gradient: f64,
-    /// Its standard deviation over bootstrap samples.
-    pub std: f64,
+    /// ∂R/∂ ln k, with R a flight's reward, and its standard deviation over bootstrap samples; a search has none.
+    pub gradient: Option<[f64; 2]>,
 }
 
 impl Prediction {
@@ -91,15 +93,46 @@ impl Prediction {
     }
 }
 
+/// What a proposal rests on.
+pub(super) struct Evidence {
+    pub(super) flights: usize,
+    pub(super) steps: usize,
+    pub(super) replayed: u64,
+    pub(super) discovery: Option<Found>,
+    pub(super) prediction: Prediction,
+    pub(super) improvement: Improvement,
+    /// Of the whole step.
+    pub(super) divergence: Option<f64>,
+    pub(super) gradient: Option<[Delta; 2]>,
+    pub(super) parameters: Vec<Parameter>,
+    pub(super) trace: Vec<[f64; 2]>,
+}
+
+impl Evidence {
+    /// Of skills.
+    pub(super) fn of_skills(adapter: &Adapter<'_>, learned: &Learned, gap: f64, replayed: u64) -> Self {
+        let step = &learned.step;
+        Self {
+            flights: adapter.flights.len(),
+            steps: adapter.flights.iter().map(|f| f.steps.len()).sum(),
+            replayed,
+            discovery: learned.found,
+            prediction: Prediction::new(gap, learned),
+            improvement: Improvement { present: step.present, predicted: step.change, std: step.change_std },
+            divergence: Some(step.divergence),
+            gradient: Some([step.gradient, step.gradient_std]),
+            parameters: Vec::new(),
+            trace: adapter.new.as_ref().map(|new| new.trace.clone()).unwrap_or_default(),
+        }
+    }
+}
+
 impl AdaptReport {
     pub(super) fn new(
-        adapter: &Adapter<'_>,
-        learned: &Learned,
+        evidence: Evidence,
         accepted: Accepted,
         present: &GainTable,
         table: &GainTable,
-        gap: f64,
-        replayed: u64,
     ) -> Self {
         let (from, to) = (present.gains.to_array(), table.gains.to_array());
         let mut gains: Vec<GainChange> = (0..GAIN_COUNT)
@@ -107,27 +140,24 @@ impl AdaptReport {
                 name: GAINS[i].name,
                 from: from[i],
                 to: to[i],
-                gradient: learned.step.gradient[i],
-                std: learned.step.gradient_std[i],
+                gradient: evidence.gradient.map(|[gradient, std]| [gradient[i], std[i]]),
             })
             .collect();
         gains.sort_by(|a, b| (b.to / b.from).ln().abs().total_cmp(&(a.to / a.from).ln().abs()));
+        let part = f64::from(accepted.part);
         Self {
-            flights: adapter.flights.len(),
-            steps: adapter.flights.iter().map(|f| f.steps.len()).sum(),
-            replayed,
-            discovery: learned.found,
-            prediction: Prediction::new(gap, learned),
-            improvement: Improvement {
-                present: learned.step.present,
-                predicted: learned.step.change,
-                std: learned.step.change_std,
-            },
+            flights: evidence.flights,
+            steps: evidence.steps,
+            replayed: evidence.replayed,
+            discovery: evidence.discovery,
+            prediction: evidence.prediction,
+            improvement: evidence.improvement,
             step: accepted.part,
-            divergence: learned.step.divergence * f64::from(accepted.part * accepted.part),
+            divergence: evidence.divergence.map(|divergence| divergence * part * part),
+            parameters: evidence.parameters,
             worlds: accepted.check,
             gains,
-            trace: adapter.new.as_ref().map(|new| new.trace.clone()).unwrap_or_default(),
+            trace: evidence.trace,
         }
     }
 }

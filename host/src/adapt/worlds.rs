@@ -43,13 +43,15 @@ pub struct ConsistentWorlds {
     worlds: Vec<(u64, PlantParams)>,
     references: Vec<Reference>,
     present: GainTable,
+    until: Until,
     threads: usize,
 }
 
 /// What the worlds say of a table.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct WorldCheck {
-    /// Numbers of the worlds, as `steady world sample --seed` makes them.
+    /// Numbers of the worlds: as `steady world sample --seed` makes them, or of draws from what flights leave
+    /// probable.
     pub worlds: Vec<u64>,
     /// Why the table is refused, if it is.
     pub refused: Option<String>,
@@ -105,7 +107,17 @@ impl ConsistentWorlds {
             drawn.into_iter().map(|(seed, world, s)| (distance(&s), seed, world)).collect();
         near.sort_by(|a, b| a.0.total_cmp(&b.0));
         let worlds = near.into_iter().take(KEPT).map(|(_, seed, world)| (seed, world)).collect();
-        Ok(Self { worlds, references, present: *present, threads })
+        Ok(Self { worlds, references, present: *present, until: Until::TaskEnd, threads })
+    }
+
+    /// These worlds, flown until the drone has landed: hard loops show at touchdown first.
+    pub fn new(
+        worlds: Vec<(u64, PlantParams)>,
+        references: &[Reference],
+        present: &GainTable,
+        threads: usize,
+    ) -> Self {
+        Self { worlds, references: references.to_vec(), present: *present, until: Until::Landed, threads }
     }
 
     /// As much of a step as these worlds do not refuse, by [`TrustRegion::backtrack`].
@@ -128,7 +140,7 @@ impl ConsistentWorlds {
     }
 
     fn compare(&self, old: &[WorldFlight], new: &Gains) -> Result<WorldCheck> {
-        let new = self.fly(&GainTable { gains: *new, ..self.present })?;
+        let new = self.fly_gains(new)?;
         let mean = |flights: &[WorldFlight]| {
             let mean = flights.iter().map(|f| f.reward).sum::<f64>() / flights.len().max(1) as f64;
             mean.is_finite().then_some(mean)
@@ -139,10 +151,16 @@ impl ConsistentWorlds {
         Ok(WorldCheck { refused: refusal(&pairs), present_reward: mean(old), new_reward: mean(&new), worlds })
     }
 
+    /// Flies the references with other gains in every world.
+    pub fn fly_gains(&self, gains: &Gains) -> Result<Vec<WorldFlight>> {
+        self.fly(&GainTable { gains: *gains, ..self.present })
+    }
+
     /// Flies the references in every world, without noise.
     fn fly(&self, table: &GainTable) -> Result<Vec<WorldFlight>> {
         jobs::map(self.threads, &self.worlds, |(seed, world)| {
-            let flown = steady_native::fly_references(world, &plan(table, *seed), &self.references, |_| {});
+            let plan = Plan { until: self.until, ..plan(table, *seed) };
+            let flown = steady_native::fly_references(world, &plan, &self.references, |_| {});
             let crashed = flown.metrics.is_none_or(|m| m.crash.is_some());
             Ok(WorldFlight {
                 reward: flown.metrics.map_or(f64::NEG_INFINITY, |m| m.cumulative_reward),

@@ -171,13 +171,14 @@ fn show(report: &AdaptReport, out: &Path) {
     println!(
         "reward of a flight: {present:.0} now; predicted reward change {predicted:+.0} ± {std:.0} by the whole step"
     );
+    for p in report.parameters.iter().filter(|p| p.is_told) {
+        println!("{:<26} {:>10.3e} ({:.2e} to {:.2e})", p.name, p.value, p.low, p.high);
+    }
     println!("{:<14} {:>10} {:>10} {:>8}  gradient", "gain", "from", "to", "change");
     for c in report.gains.iter().take(8) {
         let change = 100.0 * (c.to / c.from - 1.0);
-        println!(
-            "{:<14} {:>10.4} {:>10.4} {change:>+7.0}%  {:+.0} ± {:.0}",
-            c.name, c.from, c.to, c.gradient, c.std
-        );
+        let gradient = c.gradient.map_or_else(String::new, |[g, std]| format!("  {g:+.0} ± {std:.0}"));
+        println!("{:<14} {:>10.4} {:>10.4} {change:>+7.0}%{gradient}", c.name, c.from, c.to);
     }
     println!("{}", out.join("gains.bin").display());
 }

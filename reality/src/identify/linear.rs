@@ -69,8 +69,8 @@ impl Matrix {
         out
     }
 
-    /// The inverse of a symmetric, positive definite matrix; `None` for any other. By Cholesky's decomposition.
-    pub(super) fn inverse(&self) -> Option<Self> {
+    /// L with L Lᵀ = this, for a symmetric, positive definite matrix; `None` for any other.
+    pub(super) fn cholesky(&self) -> Option<Self> {
         let mut lower = Self::zero();
         for i in 0..COUNT {
             for j in 0..=i {
@@ -82,6 +82,12 @@ impl Matrix {
                 return None;
             }
         }
+        Some(lower)
+    }
+
+    /// The inverse of a symmetric, positive definite matrix; `None` for any other.
+    pub(super) fn inverse(&self) -> Option<Self> {
+        let lower = self.cholesky()?;
         let mut inverse = Self::zero();
         for column in 0..COUNT {
             let mut x = [0.0; COUNT];

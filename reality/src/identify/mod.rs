@@ -1,22 +1,24 @@
 //! Which world flew: its parameters from flights, by the errors of open-loop predictions.
 //!
-//! Gauss–Newton on errors at several horizons, with and without trims, beside a prior
-//! ([`parameters::PARAMETERS`]). Every kind of error at every horizon has its own scale, which is estimated
+//! Gauss–Newton on errors at several horizons, with and without trims, beside a
+//! [`Prior`]. Every kind of error at every horizon has its own scale, which is estimated
 //! too, so that none has to be weighed against another by hand; outliers count less. Uncertainties come from
 //! how much blocks of windows disagree.
 
 mod linear;
 pub mod parameters;
+mod prior;
 mod windows;
 
 use rayon::prelude::*;
 use serde::Serialize;
-use steady_sim::World;
 use steady_sim::world::RotorDrag;
+use steady_sim::{Rng, World};
 
 use crate::flight::Flight;
 use linear::Matrix;
-use parameters::{COMMON_THRUST_SPREAD, COUNT, MOTORS, PARAMETERS, Point, Scale, put};
+use parameters::{COUNT, PARAMETERS, Point, Scale, put};
+pub use prior::Prior;
 use windows::{ERRORS, Errors, GROUPS, Windows, group};
 
 /// What all errors of a window weigh together, in independent errors. Windows overlap and share disturbances
@@ -55,7 +57,7 @@ pub struct Estimate {
     pub high: f64,
     /// The flights say it, not the prior.
     pub is_told: bool,
-    /// How far from a typical Crazyflie's, in standard deviations between them.
+    /// How far from the prior's mean (a typical Crazyflie's), in its standard deviations.
     pub from_typical: f64,
 }
 
@@ -73,6 +75,11 @@ pub struct Identified {
     pub windows: usize,
     /// Gauss–Newton steps.
     pub iterations: usize,
+    #[serde(skip)]
+    point: Point,
+    /// Of the point.
+    #[serde(skip)]
+    covariance: Matrix,
 }
 
 /// The world that a fit starts from: `base` without what stands for damping in a game's physics engine.
@@ -86,18 +93,6 @@ fn start(base: &World, mass_kg: f32) -> World {
     world
 }
 
-/// The prior's precision.
-fn prior_precision() -> Matrix {
-    let mut covariance = Matrix::zero();
-    for (i, parameter) in PARAMETERS.iter().enumerate() {
-        covariance[(i, i)] = parameter.deviation().powi(2);
-    }
-    for i in 0..MOTORS {
-        (0..MOTORS).for_each(|j| covariance[(i, j)] += COMMON_THRUST_SPREAD.powi(2));
-    }
-    covariance.inverse().unwrap_or_else(Matrix::zero)
-}
-
 /// Errors of all flights at a point.
 type All = Vec<Vec<[Errors; 2]>>;
 /// Squared scales, without and with trims.
@@ -106,7 +101,7 @@ type Scales = [[f64; GROUPS]; 2];
 struct Fit<'a> {
     start: World,
     windows: Vec<Windows<'a>>,
-    precision: Matrix,
+    prior: &'a Prior,
     /// Weight of a window's errors.
     weight: f64,
     /// Number of windows.
@@ -165,7 +160,8 @@ impl Fit<'_> {
                 0.5 * errors * scale.ln()
             })
         });
-        let pull: f64 = self.precision.apply(point).iter().zip(point).map(|(a, b)| a * b).sum();
+        let offset = self.prior.offset(point);
+        let pull: f64 = self.prior.precision.apply(&offset).iter().zip(offset).map(|(a, b)| a * b).sum();
         self.weight * self.count as f64 * logs.sum::<f64>() + 0.5 * pull
     }
 
@@ -204,7 +200,7 @@ impl Fit<'_> {
                 slope.gradient.iter_mut().zip(gradient).for_each(|(sum, g)| *sum += g);
             }
         }
-        let pull = self.precision.apply(point);
+        let pull = self.prior.precision.apply(&self.prior.offset(point));
         slope.gradient.iter_mut().zip(pull).for_each(|(sum, pull)| *sum += pull);
         slope
     }
@@ -212,7 +208,7 @@ impl Fit<'_> {
     /// The covariance of the estimate: how far it would move with other blocks of the same flights, and what the
     /// posterior's own width is; the sum, because blocks of one flight share what the world does not know.
     fn covariance(&self, slope: &Slope) -> Matrix {
-        match slope.curvature.plus(&self.precision).inverse() {
+        match slope.curvature.plus(&self.prior.precision).inverse() {
             Some(bread) => bread.times(&slope.scatter).times(&bread).plus(&bread),
             None => Matrix::zero(),
         }
@@ -222,6 +218,17 @@ impl Fit<'_> {
 /// Fits a world to flights of one drone. What flights cannot tell (sensors, battery, floor) is `base`'s, the mass is
 /// as given. `progress` gets the number of the step and of those at most.
 pub fn identify(
+    base: &World,
+    mass_kg: f32,
+    flights: &[Flight],
+    progress: impl FnMut(usize, usize),
+) -> Identified {
+    identify_from(&Prior::crazyflie(), base, mass_kg, flights, progress)
+}
+
+/// The same with another prior.
+pub fn identify_from(
+    prior: &Prior,
     base: &World,
     mass_kg: f32,
     flights: &[Flight],
@@ -239,12 +246,12 @@ pub fn identify(
     let fit = Fit {
         start: start(base, mass_kg),
         windows,
-        precision: prior_precision(),
+        prior,
         weight: WINDOW_WEIGHT / (2 * ERRORS) as f64,
         count,
         floor,
     };
-    let mut point: Point = [0.0; COUNT];
+    let mut point = prior.mean;
     let mut now = fit.errors(&point);
     let mut cost = fit.cost(&now, &point);
     let mut slope = fit.slope(&point, &now);
@@ -253,7 +260,7 @@ pub fn identify(
     while iterations < MAX_ITERATIONS {
         progress(iterations, MAX_ITERATIONS);
         iterations += 1;
-        let curvature = slope.curvature.plus(&fit.precision);
+        let curvature = slope.curvature.plus(&prior.precision);
         let mut gained = 0.0;
         while damping < 1e6 {
             let Some(inverse) = curvature.with_diagonal_times(1.0 + damping).inverse() else {
@@ -282,11 +289,27 @@ pub fn identify(
     let covariance = fit.covariance(&slope);
     let mut world = fit.world(&point);
     world.base = "nominal".to_owned();
-    let parameters = (0..COUNT).map(|i| estimate(i, &world, &covariance)).collect();
-    Identified { parameters, confounded: confounded(&covariance), world, windows: count, iterations }
+    let parameters = (0..COUNT).map(|i| estimate(i, prior, &world, &covariance)).collect();
+    let confounded = confounded(&covariance);
+    Identified { parameters, confounded, world, windows: count, iterations, point, covariance }
 }
 
-fn estimate(i: usize, world: &World, covariance: &Matrix) -> Estimate {
+impl Identified {
+    /// A world that the flights could be of as well.
+    #[must_use]
+    pub fn sample(&self, rng: &mut Rng) -> World {
+        let normal: Point = std::array::from_fn(|_| f64::from(rng.normal()));
+        let mut point = self.point;
+        if let Some(root) = self.covariance.cholesky() {
+            point.iter_mut().zip(root.apply(&normal)).for_each(|(value, offset)| *value += offset);
+        }
+        let mut world = self.world.clone();
+        put(&point, &mut world);
+        world
+    }
+}
+
+fn estimate(i: usize, prior: &Prior, world: &World, covariance: &Matrix) -> Estimate {
     let parameter = &PARAMETERS[i];
     let value = parameter.get(world);
     let half = 1.96 * covariance[(i, i)].max(0.0).sqrt();
@@ -294,15 +317,13 @@ fn estimate(i: usize, world: &World, covariance: &Matrix) -> Estimate {
         Scale::Log => (value * (-half).exp(), value * half.exp()),
         Scale::Linear => (value - half * parameter.spread, value + half * parameter.spread),
     };
-    let common = if i < MOTORS { COMMON_THRUST_SPREAD } else { 0.0 };
-    let prior = parameter.deviation().hypot(common);
     Estimate {
         name: parameter.name,
         value,
         low,
         high,
-        is_told: covariance[(i, i)].sqrt() < TOLD * prior,
-        from_typical: parameter.coordinate(value).abs() / prior,
+        is_told: covariance[(i, i)].sqrt() < TOLD * prior.deviation(i),
+        from_typical: (parameter.coordinate(value) - prior.mean[i]).abs() / prior.deviation(i),
     }
 }
 
