@@ -31,3 +31,7 @@ pub use file::{Event, Log, LogError, Variable};
 pub use sources::{LogFiles, find};
 pub use steady_common::transition::Link;
 pub use steps::{LoggedStep, Recording, Segment, each_step, transitions};
+
+/// Seconds that pass in one second of the official firmware's log clock: its timer divides by 85, not by 84,
+/// so it runs slow. A log at 250 Hz has its records 3.955 ms apart by that clock.
+pub const OFFICIAL_CLOCK: f64 = 85.0 / 84.0;

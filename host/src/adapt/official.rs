@@ -37,8 +37,6 @@ const WANTED: [&str; 16] = [
     "motor.m3req",
     "motor.m4req",
 ];
-/// The card's clock counts 85 where 84 microseconds pass.
-const CLOCK: f64 = 84.0 / 85.0;
 /// Where the reference is assumed to stand, m: away from the floor.
 const HOVER_M: Vec3 = Vec3::Z;
 /// Full command of a motor.
@@ -61,7 +59,7 @@ pub fn flights(logs: &[PathBuf], gains: &Gains, vehicle: &Vehicle, min_s: f32) -
                 let value = events[record.event].variables[*place].read(record.values);
                 *to = value.map_or(f32::NAN, |v| v.to_f64() as f32);
             }
-            rows.push((record.time_us as f64 * 1e-6 * CLOCK, row));
+            rows.push((record.time_us as f64 * 1e-6 * log::OFFICIAL_CLOCK, row));
         })?;
         flights.extend(pieces(&rows, gains, vehicle, min_s));
     }
