@@ -51,6 +51,21 @@ fn every_controller_lands_every_task_in_the_papers_world() {
     }
 }
 
+#[test]
+fn built_in_gains_land_where_a_fitted_simulator_does_not_reach() {
+    let names: Vec<&str> = World::names().skip_while(|name| *name != "wind").collect();
+    assert!(names.len() >= 4, "{names:?}");
+    for name in names {
+        let world = world(name);
+        for task in [Task::FigureEight, Task::TakeoffLand] {
+            let flown = fly(&world, &Plan::new(task), |_| {});
+            let metrics = flown.metrics.unwrap();
+            println!("{name} {task}: {} {:?}", metrics.line(), flown.failure);
+            assert!(flown.is_landed && flown.failure.is_none(), "{name} {task}: {:?}", flown.failure);
+        }
+    }
+}
+
 /// Every law step of the log computes again to the same bits.
 fn assert_replays(flown: &Flown, min_steps: usize) {
     let mut previous: Option<&Transition> = None;

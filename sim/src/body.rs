@@ -61,11 +61,16 @@ impl Forces {
             thrust += total;
             torque += tilting_torque(p, more, total);
         }
+        let mut airspeed = state.velocity;
+        if let Some(wind) = &p.wind {
+            airspeed = wind.airspeed(state.velocity, air.gust_m_s);
+            push_n += wind.jets_n(state.position);
+        }
         if let Some(moments) = &p.moments {
-            torque += moments.at(body.apply_transposed(state.velocity), state.rates);
+            torque += moments.at(body.apply_transposed(airspeed), state.rates);
         }
         if p.aero.rotor_drag != RotorDrag::Off {
-            push_n += p.aero.drag_n(state.velocity, body, rotors, air.drag_rpm_sum);
+            push_n += p.aero.drag_n(airspeed, body, rotors, air.drag_rpm_sum);
         }
         let constant = push_n * p.inverse_mass - Vec3::new(0.0, 0.0, p.gravity_m_s2);
         Self { thrust: thrust * p.inverse_mass, constant, torque }
@@ -95,6 +100,8 @@ pub(crate) struct Air<'a> {
     pub(crate) drag_rpm_sum: f32,
     /// Any other force in the world frame, N.
     pub(crate) push_n: Vec3,
+    /// Velocity of the air beyond the mean wind's, world frame, m/s.
+    pub(crate) gust_m_s: Vec3,
     /// Attitude before the step before; only the Bullet-like integrator looks at it.
     pub(crate) last_attitude: Quat,
 }
@@ -158,7 +165,7 @@ impl Derivative {
     }
 }
 
-/// One step of the classical Runge–Kutta method. Thrust, torque, rotor drag and ground effect are
+/// One step of the classical Runge–Kutta method. Thrust, torque, rotor drag, jets and ground effect are
 /// those of the step's start; direction of thrust, damping and gyroscopic torque follow the motion.
 fn runge_kutta(p: &Params, state: &mut State, forces: &Forces) {
     let dt = p.dt_s;

@@ -6,6 +6,7 @@ use crate::battery::Battery;
 use crate::body::{self, Air};
 use crate::initial::Initial;
 use crate::mocap::MocapSample;
+use crate::motors::Heat;
 use crate::params::Params;
 use crate::rng::Rng;
 use crate::sensors::{ImuSample, Sensing};
@@ -22,8 +23,8 @@ pub struct Drone {
     battery: Battery,
     rng: Rng,
     steps: u64,
-    /// Commands on their way to the motors, in worlds where that takes time.
-    delay: Option<Box<Delay>>,
+    /// What the way to the motors, the motors and the air remember, in worlds where one of them does.
+    memory: Option<Box<Memory>>,
     /// Apart, so that a fleet without sensors stays dense in memory.
     sensing: Option<Box<Sensing>>,
 }
@@ -39,7 +40,7 @@ impl Drone {
             battery: Battery::new(params.battery.as_ref(), params.full_voltage_v),
             rng: Rng::new(seed, index),
             steps: 0,
-            delay: None,
+            memory: None,
             sensing: None,
         };
         drone.reset(params, &Initial::on_floor(params, Vec3::ZERO));
@@ -55,9 +56,7 @@ impl Drone {
         self.last_attitude = initial.last_attitude.unwrap_or(self.state.attitude);
         self.battery = Battery::new(params.battery.as_ref(), params.full_voltage_v);
         self.steps = 0;
-        self.delay = (params.motors.delay_steps > 0).then(|| {
-            Box::new(Delay { on_their_way: vec![initial.rpm; params.motors.delay_steps], oldest: 0 })
-        });
+        self.memory = Memory::new(params, initial.rpm, &mut self.rng).map(Box::new);
         if let Some(p) = &params.sensing {
             let fresh = Sensing::new(p, params.gravity_m_s2, &self.state, &mut self.rng);
             match &mut self.sensing {
@@ -103,15 +102,19 @@ impl Drone {
 
     #[inline]
     fn advance(&mut self, params: &Params, mut target_rpm: [f32; 4], push_n: Vec3) {
-        if let Some(delay) = &mut self.delay {
-            delay.swap(&mut target_rpm);
+        let mut gust_m_s = Vec3::ZERO;
+        if let Some(memory) = &mut self.memory {
+            gust_m_s = memory.step(params, &mut target_rpm, &mut self.rng);
         }
         let [m1, m2, m3, m4] = self.rpm;
         let drag_rpm_sum = (m1 + m2) + (m3 + m4);
         params.motors.advance(&mut self.rpm, target_rpm);
+        if let (Some(memory), Some(heat)) = (&mut self.memory, &params.motors.heat) {
+            memory.heat.step(heat, &self.rpm);
+        }
         let velocity_before = self.state.velocity;
         let attitude_before = self.state.attitude;
-        let air = Air { rpm: &self.rpm, drag_rpm_sum, push_n, last_attitude: self.last_attitude };
+        let air = Air { rpm: &self.rpm, drag_rpm_sum, push_n, gust_m_s, last_attitude: self.last_attitude };
         body::step(params, &mut self.state, &air);
         self.last_attitude = attitude_before;
         self.steps += 1;
@@ -164,6 +167,40 @@ impl Drone {
     /// The drone's random numbers, also for whoever draws its initial states.
     pub fn rng(&mut self) -> &mut Rng {
         &mut self.rng
+    }
+}
+
+/// What lasts from step to step beyond the state, the rotors and the battery.
+#[derive(Clone, Debug, PartialEq)]
+struct Memory {
+    delay: Delay,
+    heat: Heat,
+    /// World frame, m/s.
+    gust_m_s: Vec3,
+}
+
+impl Memory {
+    /// That of a new episode; `None` in worlds where nothing is remembered.
+    fn new(params: &Params, rpm: [f32; 4], rng: &mut Rng) -> Option<Self> {
+        let gusts = params.wind.as_ref().and_then(|wind| wind.gusts.as_ref());
+        let is_needed = params.motors.delay_steps > 0 || params.motors.heat.is_some() || gusts.is_some();
+        is_needed.then(|| Self {
+            delay: Delay { on_their_way: vec![rpm; params.motors.delay_steps], oldest: 0 },
+            heat: Heat::COLD,
+            gust_m_s: gusts.map_or(Vec3::ZERO, |gusts| gusts.first(rng)),
+        })
+    }
+
+    /// Before a step: what the motors are told late and lose to heat, and the gust, m/s.
+    fn step(&mut self, params: &Params, target_rpm: &mut [f32; 4], rng: &mut Rng) -> Vec3 {
+        self.delay.swap(target_rpm);
+        if let Some(heat) = &params.motors.heat {
+            self.heat.weaken(heat, target_rpm);
+        }
+        if let Some(gusts) = params.wind.as_ref().and_then(|wind| wind.gusts.as_ref()) {
+            self.gust_m_s = gusts.next(self.gust_m_s, rng);
+        }
+        self.gust_m_s
     }
 }
 

@@ -24,7 +24,7 @@
 //! a name says otherwise; rotor speeds are in revolutions per minute.
 //!
 //! Everything is `f32` and made of operations that give the same bits on every machine: maths comes
-//! from `steady_common::math` and, for `exp` and `ln`, from the `libm` crate's portable code.
+//! from `steady_common::math` and, for `exp`, `ln` and powers, from the `libm` crate's portable code.
 #![forbid(unsafe_code)]
 
 pub mod aero;
@@ -48,6 +48,7 @@ pub mod script;
 pub mod sensors;
 pub mod suggest;
 pub mod task;
+pub mod wind;
 pub mod world;
 
 pub use airspace::Airspace;

@@ -1,4 +1,4 @@
-//! From a command to rotor speeds: thrust fraction or PWM, effectiveness, voltage limit, lag.
+//! From a command to rotor speeds: thrust fraction or PWM, effectiveness, voltage limit, heat, lag.
 
 pub use steady_common::MAX_MOTOR_THRUST_N;
 use steady_common::math;
@@ -25,7 +25,49 @@ pub(crate) struct MotorParams {
     fall_remaining: [f32; 4],
     /// Steps from a command until the motors see it.
     pub(crate) delay_steps: usize,
+    /// Exponent of thrust over the commanded thrust; `None` if they are the same.
+    thrust_exponent: Option<f32>,
+    /// `None` for motors that heat does nothing to.
+    pub(crate) heat: Option<HeatParams>,
 }
+
+/// Constants of motors that heat up.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct HeatParams {
+    /// Part of their thrust that M1..M4 lose in the end.
+    loss: [f32; 4],
+    /// Part of a motor's coolness left after a step.
+    remaining: f32,
+}
+
+/// How warm the motors are.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Heat {
+    /// What M1..M4 have left of their coolness: 1 until they turn, 0 in the end.
+    coolness: [f32; 4],
+}
+
+impl Heat {
+    /// Motors that have not turned yet.
+    pub(crate) const COLD: Self = Self { coolness: [1.0; 4] };
+
+    /// Takes from the speeds that the rotors tend to what heat takes.
+    pub(crate) fn weaken(&self, p: &HeatParams, target_rpm: &mut [f32; 4]) {
+        for ((rpm, loss), coolness) in target_rpm.iter_mut().zip(p.loss).zip(self.coolness) {
+            *rpm *= math::sqrt(1.0 - loss * (1.0 - coolness));
+        }
+    }
+
+    /// One step with the rotors at these speeds; those that stand still get no warmer.
+    pub(crate) fn step(&mut self, p: &HeatParams, rpm: &[f32; 4]) {
+        for (coolness, rpm) in self.coolness.iter_mut().zip(rpm) {
+            *coolness *= if *rpm > 0.0 { p.remaining } else { 1.0 };
+        }
+    }
+}
+
+/// The command at which an exponent of thrust changes nothing, N.
+const HALF_THRUST_N: f32 = 0.5 * MAX_MOTOR_THRUST_N;
 
 impl MotorParams {
     pub(crate) fn new(m: &Motors, dt_s: f32) -> Self {
@@ -42,6 +84,9 @@ impl MotorParams {
             fall_remaining: m.lag_factor.map(|factor| remaining(dt_s, factor * m.tau_fall_s)),
             // Rounded; a checked delay is not negative.
             delay_steps: (m.command_delay_s / dt_s + 0.5) as usize,
+            thrust_exponent: (m.thrust_exponent != 1.0).then_some(m.thrust_exponent),
+            heat: (m.heat_loss != [0.0; 4])
+                .then(|| HeatParams { loss: m.heat_loss, remaining: remaining(dt_s, m.heat_tau_s) }),
         }
     }
 
@@ -57,9 +102,18 @@ impl MotorParams {
         math::clamp(1.0 + self.thrust_slope_per_v * (battery_v - self.thrust_reference_v), 0.0, 2.0)
     }
 
+    /// What a motor gives for a thrust asked of it, N, where thrust does not follow the command.
+    fn thrust_given(&self, asked_n: f32, exponent: f32) -> f32 {
+        let given_n = HALF_THRUST_N * libm::powf(asked_n / HALF_THRUST_N, exponent);
+        math::clamp(given_n, 0.0, self.thrust_limit_n)
+    }
+
     /// Speeds the rotors tend to for a thrust of each, N; a weak motor gives only its part.
     #[inline]
-    fn speeds_for_thrust(&self, thrust_n: [f32; 4], battery_v: f32) -> [f32; 4] {
+    fn speeds_for_thrust(&self, mut thrust_n: [f32; 4], battery_v: f32) -> [f32; 4] {
+        if let Some(exponent) = self.thrust_exponent {
+            thrust_n = thrust_n.map(|asked_n| self.thrust_given(asked_n, exponent));
+        }
         let squares_per_n = self.inverse_thrust_coefficient * self.thrust_at_battery(battery_v);
         let mut rpm = [0.0; 4];
         for ((rpm, thrust), effectiveness) in rpm.iter_mut().zip(thrust_n).zip(self.effectiveness) {

@@ -3,17 +3,22 @@
 use steady_common::{Mat3, State, Vec3};
 
 use crate::body::{self, Air};
-use crate::motors::MAX_MOTOR_THRUST_N;
+use crate::motors::{Heat, MAX_MOTOR_THRUST_N};
 use crate::params::Params;
 
 impl Params {
     /// Rotor speeds after each physics step, rpm, for PWM ratios of 65535 and battery voltages, one of each a step.
-    /// They start as if the first command had always been given. Commands come at once: a log knows its delay.
+    /// They start as if the first command had always been given, with cold motors. Commands come at once: a log
+    /// knows its delay.
     #[must_use]
     pub fn rotor_speeds(&self, commands: impl IntoIterator<Item = ([f32; 4], f32)>) -> Vec<[f32; 4]> {
-        let mut rpm = None;
+        let (mut rpm, mut heat) = (None, Heat::COLD);
         let follow = |(pwm, battery_v)| {
-            let target = self.motors.speeds_for_pwm(pwm, battery_v);
+            let mut target = self.motors.speeds_for_pwm(pwm, battery_v);
+            if let Some(p) = &self.motors.heat {
+                heat.weaken(p, &mut target);
+                heat.step(p, &target);
+            }
             let rpm = rpm.get_or_insert(target);
             self.motors.advance(rpm, target);
             *rpm
@@ -38,6 +43,7 @@ impl Params {
             rpm,
             drag_rpm_sum: (m1 + m2) + (m3 + m4),
             push_n: Vec3::ZERO,
+            gust_m_s: Vec3::ZERO,
             last_attitude: state.attitude,
         };
         body::step(self, state, &air);

@@ -8,6 +8,7 @@ use crate::contact::ContactParams;
 use crate::mocap::MocapParams;
 use crate::motors::MotorParams;
 use crate::sensors::ImuParams;
+use crate::wind::WindParams;
 use crate::world::{BatteryModel, Integrator, World};
 
 /// Rate at which the controllers run on the drone, Hz.
@@ -41,6 +42,8 @@ pub struct Params {
     pub(crate) integrator: Integrator,
     pub(crate) motors: MotorParams,
     pub(crate) aero: AeroParams,
+    /// `None` in still air.
+    pub(crate) wind: Option<WindParams>,
     pub(crate) contact: ContactParams,
     /// `None` for an ideal battery.
     pub(crate) battery: Option<BatteryParams>,
@@ -69,7 +72,7 @@ impl Moments {
         (moments != none).then_some(moments)
     }
 
-    /// The moment on a drone with this velocity and these rates, body frame, N·m.
+    /// The moment on a drone with this velocity through the air and these rates, body frame, N·m.
     #[inline]
     pub(crate) fn at(&self, velocity_m_s: Vec3, rates: Vec3) -> Vec3 {
         let [about_x, about_y] = self.speed_n_s;
@@ -111,6 +114,7 @@ impl Params {
             integrator: world.physics.integrator,
             motors: MotorParams::new(&world.motors, dt_s),
             aero: AeroParams::new(&world.aero),
+            wind: WindParams::of(&world.wind, dt_s),
             contact: ContactParams::new(body, world.physics.friction_coefficient),
             battery: (world.battery.model == BatteryModel::Lipo)
                 .then(|| BatteryParams::new(&world.battery, &world.motors, dt_s)),

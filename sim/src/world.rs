@@ -17,17 +17,21 @@ use crate::suggest::did_you_mean;
 
 pub use error::{Problem, WorldError};
 pub use sections::{
-    Aero, Battery, BatteryModel, Body, Imu, Integrator, Mocap, Motors, Physics, Radio, RotorDrag,
+    Aero, Battery, BatteryModel, Body, Imu, Integrator, Jet, Mocap, Motors, Physics, Radio, RotorDrag, Wind,
 };
 
 /// The worlds that come with the simulator, by name.
-const SHIPPED: [(&str, &str); 6] = [
+const SHIPPED: [(&str, &str); 10] = [
     ("nominal", include_str!("../worlds/nominal.toml")),
     ("deck", include_str!("../worlds/deck.toml")),
     ("defective-motor", include_str!("../worlds/defective-motor.toml")),
     ("paper", include_str!("../worlds/paper.toml")),
     ("real", include_str!("../worlds/real.toml")),
     ("gym", include_str!("../worlds/gym.toml")),
+    ("wind", include_str!("../worlds/wind.toml")),
+    ("jets", include_str!("../worlds/jets.toml")),
+    ("delay", include_str!("../worlds/delay.toml")),
+    ("fading-motor", include_str!("../worlds/fading-motor.toml")),
 ];
 
 /// A section that world files had until flights used the firmware's own estimator.
@@ -51,6 +55,8 @@ pub struct World {
     pub motors: Motors,
     /// What the air does beyond thrust.
     pub aero: Aero,
+    /// How the air itself moves.
+    pub wind: Wind,
     /// The battery.
     pub battery: Battery,
     /// Gravity, time step, integrator, damping and the floor.
@@ -73,6 +79,7 @@ impl Default for World {
             body: Body::default(),
             motors: Motors::default(),
             aero: Aero::default(),
+            wind: Wind::default(),
             battery: Battery::default(),
             physics: Physics::default(),
             imu: Imu::default(),
@@ -226,12 +233,18 @@ fn section_above<'a>(before: &'a str, line: &'a str) -> Option<&'a str> {
     if let Some((first, _)) = line.split('=').next().and_then(|key| key.split_once('.')) {
         return Some(first.trim());
     }
-    before.lines().rev().find_map(|l| l.trim().strip_prefix('[')?.split(']').next()).map(str::trim)
+    before
+        .lines()
+        .rev()
+        .find_map(|l| l.trim().strip_prefix('[')?.split(']').next())
+        .map(|section| section.trim_start_matches('[').trim())
 }
 
 fn unknown_key(key: &str, section: Option<&str>, line: usize, origin: String) -> WorldError {
-    let schema = to_table(&World::default());
-    let inside = section.and_then(|s| Some((s, schema.get(s)?.as_table()?)));
+    let mut world = World::default();
+    world.wind.jets.push(Jet::default());
+    let schema = to_table(&world);
+    let inside = section.and_then(|s| Some((s, table_at(&schema, s)?)));
     let (field, mut hint) = match inside {
         Some((section, table)) if section != key => {
             let keys = table.keys().map(|k| format!("{section}.{k}"));
@@ -250,6 +263,14 @@ fn unknown_key(key: &str, section: Option<&str>, line: usize, origin: String) ->
         hint = format!(" (did you mean `{section}.{key}`?)");
     }
     WorldError::UnknownKey { origin, line, field, hint }
+}
+
+/// The table at a dotted path; of a list of tables, the first.
+fn table_at<'a>(whole: &'a Table, path: &str) -> Option<&'a Table> {
+    path.split('.').try_fold(whole, |table, key| match table.get(key)? {
+        Value::Array(list) => list.first()?.as_table(),
+        value => value.as_table(),
+    })
 }
 
 /// Whether the last parts of two dotted paths resemble each other (the common section does not count).

@@ -9,14 +9,26 @@ use toml::{Table, Value};
 fn every_shipped_world_is_valid_and_survives_the_round_trip() {
     assert_eq!(
         World::names().collect::<Vec<_>>(),
-        ["nominal", "deck", "defective-motor", "paper", "real", "gym"]
+        [
+            "nominal",
+            "deck",
+            "defective-motor",
+            "paper",
+            "real",
+            "gym",
+            "wind",
+            "jets",
+            "delay",
+            "fading-motor"
+        ]
     );
     for name in World::names() {
         let world = World::named(name).unwrap();
         assert_eq!(world.name, name);
         assert!(!world.summary.is_empty());
-        assert_eq!(World::from_toml(&world.to_toml(), "again").unwrap(), world);
-        world.compile().unwrap();
+        let whole = World { base: "nominal".to_owned(), ..world };
+        assert_eq!(World::from_toml(&whole.to_toml(), "again").unwrap(), whole);
+        whole.compile().unwrap();
     }
 }
 
@@ -85,6 +97,17 @@ const WRONG: &[(&str, &[&str])] = &[
     ("[physics]\nrate_hz = -240", &["physics.rate_hz = -240"]),
     ("[physics]\nintegrator = \"rk5\"", &["w.toml:2", "rk5", "rk4"]),
     ("[battery]\nopen_circuit_v = [4,4,4,4,4,4,4,4,4,4,3]", &["battery.open_circuit_v", "rising"]),
+    ("[[wind.jets]]\nradius_m = 0", &["wind.jets[0].radius_m = 0", "from 0.01 to 10"]),
+    ("[[wind.jets]]\n[[wind.jets]]\nforce_n = [0, 6, 0]", &["wind.jets[1].force_n[1] = 6", "from -5 to 5"]),
+    ("[[wind.jets]]\n[[wind.jets]]\n[[wind.jets]]", &["wind.jets = 3 of them", "at most 2"]),
+    ("[[wind.jets]]\nraduis_m = 1", &["w.toml:2", "`wind.jets.raduis_m`", "`wind.jets.radius_m`"]),
+    ("[wind]\nvelocity_m_s = [1, 0, 0]", &["wind.velocity_m_s = [1.0, 0.0, 0.0]", "without aero.rotor_drag"]),
+    ("[wind]\ngust_std_m_s = 0.5", &["wind.gust_std_m_s = 0.5", "without aero.rotor_drag"]),
+    ("base = \"paper\"\n[wind]\nvelocity_m_s = [0, 0, 21]", &["wind.velocity_m_s[2] = 21", "from -20 to 20"]),
+    ("base = \"paper\"\n[wind]\ngust_tau_s = 0", &["wind.gust_tau_s = 0", "from 0.01 to 100"]),
+    ("[motors]\nheat_loss = [0, 0, 0, 1]", &["motors.heat_loss[3] = 1", "from 0 to 0.9"]),
+    ("[motors]\nheat_tau_s = 0", &["motors.heat_tau_s = 0", "from 0.1 to 1000"]),
+    ("[motors]\nthrust_exponent = 0.4", &["motors.thrust_exponent = 0.4", "from 0.5 to 3"]),
     ("[body\nmass_kg = 1", &["w.toml:1"]),
     ("[body]\nmass_kg = ", &["w.toml:2", "mass_kg"]),
     ("[body]\nmass_kg = 1\nmass_kg = 1", &["w.toml:3", "duplicate"]),
@@ -110,37 +133,52 @@ fn all_wrong_values_are_reported_at_once() {
     assert!(matches!(&error, WorldError::Values { problems, .. } if problems.len() == 2), "{error}");
 }
 
-/// Calls `visit` with the dotted path of every number and a table in which it is not a number.
-fn spoil_every_number(whole: &Table, visit: &mut impl FnMut(&str, &Table)) {
-    for (section, fields) in whole.iter().filter_map(|(k, v)| Some((k, v.as_table()?))) {
-        for (field, value) in fields {
-            let count = value.as_array().map_or(1, Vec::len);
-            for i in 0..count {
-                let mut spoilt = whole.clone();
-                let place = spoilt.get_mut(section).and_then(|s| s.get_mut(field)).unwrap();
-                let (slot, path) = match place {
-                    Value::Array(list) => (&mut list[i], format!("{section}.{field}[{i}]")),
-                    single => (single, format!("{section}.{field}")),
+/// Calls `visit` with the path of every number in `value` and the whole with that number not a number;
+/// `with` puts another value in this one's place.
+fn spoil_every_number(
+    value: &Value,
+    path: &str,
+    with: &dyn Fn(Value) -> Table,
+    visit: &mut dyn FnMut(&str, &Table),
+) {
+    match value {
+        Value::Float(_) => visit(path, &with(Value::Float(f64::NAN))),
+        Value::Array(list) => {
+            for (i, element) in list.iter().enumerate() {
+                let put = |changed| {
+                    let mut list = list.clone();
+                    list[i] = changed;
+                    with(Value::Array(list))
                 };
-                if slot.is_float() {
-                    *slot = Value::Float(f64::NAN);
-                    visit(&path, &spoilt);
-                }
+                spoil_every_number(element, &format!("{path}[{i}]"), &put, visit);
             }
         }
+        Value::Table(table) => {
+            for (key, inner) in table {
+                let put = |changed| {
+                    let mut table = table.clone();
+                    table.insert(key.clone(), changed);
+                    with(Value::Table(table))
+                };
+                let path = if path.is_empty() { key.clone() } else { format!("{path}.{key}") };
+                spoil_every_number(inner, &path, &put, visit);
+            }
+        }
+        _ => {}
     }
 }
 
 #[test]
 fn no_number_of_a_world_escapes_the_check() {
-    let whole: Table = toml::from_str(&World::default().to_toml()).unwrap();
+    let whole: Table = toml::from_str(&World::named("jets").unwrap().to_toml()).unwrap();
     let mut seen = 0;
-    spoil_every_number(&whole, &mut |path, spoilt| {
+    let itself = |value: Value| value.as_table().unwrap().clone();
+    spoil_every_number(&Value::Table(whole), "", &itself, &mut |path, spoilt| {
         let error = World::from_toml(&spoilt.to_string(), "w.toml").expect_err(path).to_string();
         assert!(error.contains(&format!("{path} = NaN")), "{path}: {error}");
         seen += 1;
     });
-    assert!(seen > 60, "{seen}");
+    assert!(seen > 100, "{seen}");
 }
 
 #[test]

@@ -1,8 +1,11 @@
 //! The range of every value. A test makes sure that no number of a world escapes this file.
 
 use super::error::Problem;
-use super::sections::{Aero, Battery, Body, Imu, Mocap, Motors, Physics, Radio};
+use super::sections::{Aero, Battery, Body, Imu, Mocap, Motors, Physics, Radio, RotorDrag, Wind};
 use super::{World, WorldError};
+
+/// Jets of air in a world.
+const MAX_JETS: usize = 2;
 
 /// Collects what is wrong, section by section.
 #[derive(Default)]
@@ -47,6 +50,7 @@ pub(super) fn check(world: &World, origin: &str) -> Result<(), WorldError> {
     body(&world.body, c.section("body"));
     motors(&world.motors, c.section("motors"));
     aero(&world.aero, c.section("aero"));
+    wind(&world.wind, &world.aero, c.section("wind"));
     battery(&world.battery, c.section("battery"));
     physics(&world.physics, c.section("physics"));
     imu(&world.imu, c.section("imu"));
@@ -86,6 +90,9 @@ fn motors(m: &Motors, c: &mut Check) {
     c.within("tau_fall_s", m.tau_fall_s, 0.0, 2.0);
     c.all_within("lag_factor", &m.lag_factor, 0.1, 10.0);
     c.within("command_delay_s", m.command_delay_s, 0.0, 0.2);
+    c.within("thrust_exponent", m.thrust_exponent, 0.5, 3.0);
+    c.all_within("heat_loss", &m.heat_loss, 0.0, 0.9);
+    c.within("heat_tau_s", m.heat_tau_s, 0.1, 1000.0);
     c.all_within("thrust_curve_n", &m.thrust_curve_n, -10.0, 10.0);
     c.within("thrust_slope_per_v", m.thrust_slope_per_v, -1.0, 1.0);
     c.within("thrust_reference_v", m.thrust_reference_v, 2.0, 5.0);
@@ -102,6 +109,30 @@ fn aero(a: &Aero, c: &mut Check) {
     c.within("downwash_n", a.downwash_n, 0.0, 1e5);
     c.within("downwash_spread", a.downwash_spread, 0.01, 10.0);
     c.within("downwash_width_m", a.downwash_width_m, -1.0, 1.0);
+}
+
+fn wind(w: &Wind, a: &Aero, c: &mut Check) {
+    c.all_within("velocity_m_s", &w.velocity_m_s, -20.0, 20.0);
+    c.within("gust_std_m_s", w.gust_std_m_s, 0.0, 10.0);
+    c.within("gust_tau_s", w.gust_tau_s, 0.01, 100.0);
+    if a.rotor_drag == RotorDrag::Off && a.speed_moment_n_s == [0.0; 2] {
+        // Such a drone does not feel the air's velocity.
+        let allowed = || "0 without aero.rotor_drag and aero.speed_moment_n_s".to_owned();
+        if w.velocity_m_s != [0.0; 3] {
+            c.report("velocity_m_s", format!("{:?}", w.velocity_m_s), allowed());
+        }
+        if w.gust_std_m_s > 0.0 {
+            c.report("gust_std_m_s", w.gust_std_m_s, allowed());
+        }
+    }
+    if w.jets.len() > MAX_JETS {
+        c.report("jets", format!("{} of them", w.jets.len()), format!("at most {MAX_JETS}"));
+    }
+    for (i, jet) in w.jets.iter().enumerate() {
+        c.all_within(&format!("jets[{i}].centre_m"), &jet.centre_m, -100.0, 100.0);
+        c.within(&format!("jets[{i}].radius_m"), jet.radius_m, 0.01, 10.0);
+        c.all_within(&format!("jets[{i}].force_n"), &jet.force_n, -5.0, 5.0);
+    }
 }
 
 fn battery(b: &Battery, c: &mut Check) {

@@ -57,6 +57,12 @@ pub struct Motors {
     pub lag_factor: [f32; 4],
     /// Time from a command until the motors see it.
     pub command_delay_s: f32,
+    /// Thrust goes with the commanded thrust to this power; half of the full command gives what it asks for.
+    pub thrust_exponent: f32,
+    /// Part of their thrust that M1..M4 lose in the end as they heat up.
+    pub heat_loss: [f32; 4],
+    /// Time constant of that loss, from when a motor begins to turn.
+    pub heat_tau_s: f32,
     /// Thrust in N from the motor's voltage v: c0 + c1 v + c2 v² + c3 v³ (the Crazyflie 2.1+'s).
     pub thrust_curve_n: [f32; 4],
     /// Part of its thrust that a motor gains for every volt of the battery above `thrust_reference_v`, beyond the curve.
@@ -79,6 +85,9 @@ impl Default for Motors {
             tau_fall_s: 0.02,
             lag_factor: [1.0; 4],
             command_delay_s: 0.0,
+            thrust_exponent: 1.0,
+            heat_loss: [0.0; 4],
+            heat_tau_s: 10.0,
             thrust_curve_n: [-0.024_765_38, 0.065_237_93, -0.026_792_505, 0.006_776_789],
             thrust_slope_per_v: 0.0,
             thrust_reference_v: 3.7,
@@ -110,8 +119,8 @@ pub struct Aero {
     pub drag_xy_n_s2_per_m: f32,
     /// Rotor drag over speed and summed rotor speed, z.
     pub drag_z_n_s2_per_m: f32,
-    /// Moment that tips the drone away from its velocity, over the velocity: about body x from that along y, about
-    /// y from that along x. Blades flap, and drag acts above the centre of mass.
+    /// Moment that tips the drone away from its velocity through the air, over the velocity: about body x from that
+    /// along y, about y from that along x. Blades flap, and drag acts above the centre of mass.
     pub speed_moment_n_s: [f32; 2],
     /// Moment against the body's rates over the rates, body x, y, z.
     pub rate_damping_nm_s: [f32; 3],
@@ -147,6 +156,44 @@ impl Default for Aero {
             downwash_spread: 0.16,
             downwash_width_m: -0.11,
         }
+    }
+}
+
+/// How the air itself moves. Rotor drag and the moment from speed go with the velocity relative to it.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Wind {
+    /// Mean velocity of the air, world frame.
+    pub velocity_m_s: [f32; 3],
+    /// Spread of the gusts about the mean, each axis: a first-order Gauss–Markov process, every drone's its own.
+    pub gust_std_m_s: f32,
+    /// Correlation time of the gusts.
+    pub gust_tau_s: f32,
+    /// Jets of air, two at most.
+    pub jets: Vec<Jet>,
+}
+
+impl Default for Wind {
+    fn default() -> Self {
+        Self { velocity_m_s: [0.0; 3], gust_std_m_s: 0.0, gust_tau_s: 1.0, jets: Vec::new() }
+    }
+}
+
+/// A jet of air: it pushes at its centre, and falls off as a Gaussian on all sides.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Jet {
+    /// Its centre, world frame.
+    pub centre_m: [f32; 3],
+    /// Distance from the centre at which the push is down to exp(-1/2), 61 %.
+    pub radius_m: f32,
+    /// Push on a drone at the centre, world frame.
+    pub force_n: [f32; 3],
+}
+
+impl Default for Jet {
+    fn default() -> Self {
+        Self { centre_m: [0.0, 0.0, 1.0], radius_m: 0.25, force_n: [0.0; 3] }
     }
 }
 
