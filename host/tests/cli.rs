@@ -194,7 +194,7 @@ fn worlds_can_be_listed_shown_and_drawn() {
     let folder = tempfile::tempdir().unwrap();
     let f = folder.path();
     let (out, _) = expect(f, &["world", "list"], 0);
-    for name in ["nominal", "deck", "defective-motor", "paper"] {
+    for name in ["nominal", "deck", "defective-motor", "paper", "wind", "fading-motor"] {
         assert!(out.contains(name));
     }
     let (shown, _) = expect(f, &["world", "show", "paper"], 0);
@@ -202,7 +202,11 @@ fn worlds_can_be_listed_shown_and_drawn() {
     let (again, _) = expect(f, &["world", "show", "copy.toml"], 0);
     assert_eq!(shown, again);
     expect(f, &["world", "sample", "--seed", "3", "-o", "gap.toml"], 0);
-    expect(f, &["world", "check", "gap.toml", "copy.toml"], 0);
+    expect(f, &["world", "sample", "--outside", "--seed", "3", "-o", "outside.toml"], 0);
+    let (sampled, _) = expect(f, &["world", "show", "outside-3"], 0);
+    assert_eq!(fs::read_to_string(f.join("outside.toml")).unwrap(), sampled);
+    expect(f, &["world", "sample", "--outside", "--measured"], 2);
+    expect(f, &["world", "check", "gap.toml", "copy.toml", "outside.toml"], 0);
 }
 
 #[test]

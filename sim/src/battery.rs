@@ -33,7 +33,7 @@ impl BatteryParams {
     }
 
     /// Voltage without load at a charge in [0, 1].
-    fn open_circuit(&self, charge: f32) -> f32 {
+    pub(crate) fn open_circuit(&self, charge: f32) -> f32 {
         let position = charge * 10.0;
         let cell = (position as usize).min(9);
         let [low, high] = [self.open_circuit_v[cell], self.open_circuit_v[cell + 1]];

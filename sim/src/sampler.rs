@@ -1,5 +1,7 @@
 //! Random gaps: worlds that a real drone might turn out to be.
 
+mod outside;
+
 use steady_common::math;
 
 use crate::motors::MAX_MOTOR_THRUST_N;

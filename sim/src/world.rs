@@ -21,7 +21,7 @@ pub use sections::{
 };
 
 /// The worlds that come with the simulator, by name.
-const SHIPPED: [(&str, &str); 10] = [
+const SHIPPED: [(&str, &str); 14] = [
     ("nominal", include_str!("../worlds/nominal.toml")),
     ("deck", include_str!("../worlds/deck.toml")),
     ("defective-motor", include_str!("../worlds/defective-motor.toml")),
@@ -29,9 +29,13 @@ const SHIPPED: [(&str, &str); 10] = [
     ("real", include_str!("../worlds/real.toml")),
     ("gym", include_str!("../worlds/gym.toml")),
     ("wind", include_str!("../worlds/wind.toml")),
+    ("gusts", include_str!("../worlds/gusts.toml")),
     ("jets", include_str!("../worlds/jets.toml")),
     ("delay", include_str!("../worlds/delay.toml")),
     ("fading-motor", include_str!("../worlds/fading-motor.toml")),
+    ("low-battery", include_str!("../worlds/low-battery.toml")),
+    ("payload", include_str!("../worlds/payload.toml")),
+    ("thrust-curve", include_str!("../worlds/thrust-curve.toml")),
 ];
 
 /// A section that world files had until flights used the firmware's own estimator.
@@ -121,6 +125,9 @@ impl World {
         }
         if let Some(seed) = seed("measured-") {
             return Ok(Self::sample_measured(seed));
+        }
+        if let Some(seed) = seed("outside-") {
+            return Ok(Self::sample_outside(seed));
         }
         let path = Path::new(name_or_path);
         let is_path = name_or_path.contains(['/', '\\']) || path.extension().is_some_and(|e| e == "toml");

@@ -23,7 +23,8 @@ fn rollout(world: &World, threads: usize, seed: u64) -> Fleet {
 
 #[test]
 fn threads_do_not_change_a_bit() {
-    for world in [World::named("nominal").unwrap(), World::named("paper").unwrap(), World::sample(5)] {
+    let named = ["nominal", "paper", "gusts", "fading-motor"].map(|name| World::named(name).unwrap());
+    for world in named.into_iter().chain([World::sample(5)]) {
         let one = rollout(&world, 1, 42);
         for threads in [2, 3, 200] {
             assert_eq!(one.drones(), rollout(&world, threads, 42).drones(), "{} {threads}", world.name);
@@ -34,10 +35,15 @@ fn threads_do_not_change_a_bit() {
 
 #[test]
 fn stepping_together_equals_running_and_flying_alone() {
-    let world = World::named("paper").unwrap();
-    let run = rollout(&world, 2, 9);
+    for name in ["paper", "gusts", "jets", "fading-motor"] {
+        stepping_together_equals_alone(&World::named(name).unwrap());
+    }
+}
 
-    let mut stepped = Fleet::new(&world, 101, 9).unwrap();
+fn stepping_together_equals_alone(world: &World) {
+    let run = rollout(world, 2, 9);
+
+    let mut stepped = Fleet::new(world, 101, 9).unwrap();
     stepped.reset(&InitialDistribution::Wide(Spread::default()), Vec3::Z);
     for step in 0..300 {
         let commands: Vec<_> = stepped.drones().iter().map(|d| command(d, step)).collect();

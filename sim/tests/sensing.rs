@@ -86,6 +86,15 @@ fn frames_come_at_their_rate_with_their_noise() {
 }
 
 #[test]
+fn motion_capture_may_be_as_late_as_a_slow_camera_system() {
+    let slow = params("physics.rate_hz = 1000\nmocap.latency_s = 0.2\nradio.latency_s = 0.05");
+    let found = frames(&stand(&slow, 1000, 1));
+    // 100 frames a second, of which 25 are on their way.
+    assert!((74..=76).contains(&found.len()), "{}", found.len());
+    assert!(found.iter().all(|frame| frame.age_steps == 250));
+}
+
+#[test]
 fn latency_delays_every_frame_and_jitter_adds_its_mean() {
     let fixed = params("mocap.latency_s = 0.0125\nradio.latency_s = 0.0125");
     assert!(frames(&stand(&fixed, 2400, 3)).iter().all(|f| f.age_steps == 6));

@@ -17,9 +17,13 @@ fn every_shipped_world_is_valid_and_survives_the_round_trip() {
             "real",
             "gym",
             "wind",
+            "gusts",
             "jets",
             "delay",
-            "fading-motor"
+            "fading-motor",
+            "low-battery",
+            "payload",
+            "thrust-curve"
         ]
     );
     for name in World::names() {
@@ -40,6 +44,15 @@ fn the_shipped_worlds_are_what_they_say() {
     assert!((hover - 14_468.43).abs() < 0.1, "{hover}");
     assert!((World::named("deck").unwrap().body.mass_kg - nominal.body.mass_kg - 0.007).abs() < 1e-6);
     let paper = World::named("paper").unwrap();
+    for name in ["wind", "gusts", "jets", "delay", "fading-motor", "low-battery", "payload", "thrust-curve"] {
+        let outside = World::named(name).unwrap();
+        assert_eq!((&outside.imu, outside.motors.effectiveness), (&paper.imu, paper.motors.effectiveness));
+        assert!(outside.provenance.starts_with("assumed: "), "{name}");
+    }
+    assert_eq!(
+        World::named("gusts").unwrap().wind.velocity_m_s,
+        World::named("wind").unwrap().wind.velocity_m_s
+    );
     assert_eq!(paper.motors.effectiveness, World::named("defective-motor").unwrap().motors.effectiveness);
     assert_eq!(paper.body, World::named("deck").unwrap().body);
 }
@@ -192,6 +205,37 @@ fn sampled_worlds_are_valid_different_and_repeatable() {
         assert_ne!(world.body, World::sample(seed + 1).body);
         assert_eq!(World::from_toml(&world.to_toml(), "again").unwrap(), world);
     }
+}
+
+#[test]
+fn outside_worlds_are_valid_different_and_repeatable() {
+    let paper = World::named("paper").unwrap();
+    let mut found = [0; 7];
+    let mut on_paper = 0;
+    for seed in 0..300 {
+        let world = World::sample_outside(seed);
+        world.check().unwrap_or_else(|e| panic!("{e}"));
+        assert_eq!(world, World::load(&format!("outside-{seed}")).unwrap());
+        assert_eq!((world.name.as_str(), world.base.as_str()), (&*format!("outside-{seed}"), "nominal"));
+        assert_eq!(World::from_toml(&world.to_toml(), "again").unwrap(), world);
+        let (w, m) = (&world.wind, &world.motors);
+        let effects = [
+            w.velocity_m_s != [0.0; 3],
+            !w.jets.is_empty(),
+            world.mocap.latency_s > 0.015,
+            m.heat_loss != [0.0; 4],
+            world.battery.initial_charge < 0.5,
+            world.body.centre_of_mass_offset_m != [0.0; 2],
+            m.thrust_exponent != 1.0,
+        ];
+        let count = effects.iter().filter(|is_there| **is_there).count();
+        assert!((1..=2).contains(&count), "{}: {effects:?}", world.summary);
+        assert_eq!(world.summary.matches(" and ").count(), count - 1, "{}", world.summary);
+        found.iter_mut().zip(effects).for_each(|(n, is_there)| *n += usize::from(is_there));
+        on_paper += usize::from(world.motors.effectiveness == paper.motors.effectiveness);
+    }
+    assert!(found.iter().all(|n| *n > 10), "{found:?}");
+    assert!((100..200).contains(&on_paper), "{on_paper}");
 }
 
 #[test]

@@ -74,6 +74,9 @@ enum Verb {
         /// As recorded flights say that Crazyflies differ, instead of assumed ranges about world `paper`.
         #[arg(long)]
         measured: bool,
+        /// Outside what `steady identify` can fit: wind, jets of air, delays and more, to judge learners in.
+        #[arg(long, conflicts_with = "measured")]
+        outside: bool,
         /// Same seed, same world.
         #[arg(long, default_value_t = 0)]
         seed: u64,
@@ -123,8 +126,12 @@ impl Cmd {
                     print!("{}", replay_table(&comparisons));
                 }
             }
-            Verb::Sample { measured, seed, output } => {
-                let world = if measured { World::sample_measured(seed) } else { World::sample(seed) };
+            Verb::Sample { measured, outside, seed, output } => {
+                let world = match (measured, outside) {
+                    (true, _) => World::sample_measured(seed),
+                    (_, true) => World::sample_outside(seed),
+                    _ => World::sample(seed),
+                };
                 output.write(&world.to_toml())?;
             }
         }
