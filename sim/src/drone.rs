@@ -49,7 +49,7 @@ impl Drone {
 
     /// Begins a new episode: battery charged, sensors with new biases. Random numbers continue.
     ///
-    /// Allocates only in the first call for a drone with sensors.
+    /// Allocates only in the first call for a drone with sensors, and in worlds with a delay, gusts or heat.
     pub fn reset(&mut self, params: &Params, initial: &Initial) {
         self.state = State { attitude: initial.state.attitude.normalized(), ..initial.state };
         self.rpm = initial.rpm;

@@ -90,6 +90,7 @@ fn the_bits_are_those_of_every_other_machine() {
     };
     assert_eq!(fingerprint("gym"), 0x605d_93f4_6ac1_68f8);
     assert_eq!(fingerprint("paper"), 0x82f9_90ae_6a54_9e0a);
+    assert_eq!(fingerprint("gusts"), 0x3a1b_3127_f566_c3b4);
 }
 
 #[test]

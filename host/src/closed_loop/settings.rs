@@ -36,7 +36,7 @@ pub struct Settings {
     pub drone: String,
     /// The task: its name, or a CSV file of polynomial pieces.
     pub task: String,
-    /// The world: a name or file, or `sample-N`.
+    /// The world: a name or file, or `sample-N`, `measured-N` or `outside-N`.
     pub world: String,
     /// Adaptations.
     pub iterations: u32,

@@ -30,7 +30,7 @@ pub(crate) struct Cmd {
     /// hover, takeoff-land, figure8, square, helix, or a CSV file of polynomial pieces.
     #[arg(long, default_value = "takeoff-land", value_parser = parse::task_or_file)]
     task: String,
-    /// World: name of a shipped one, a TOML file, or sample-N for number N of the sampler.
+    /// World: name of a shipped one, a TOML file, or sample-N, measured-N or outside-N for number N of a sampler.
     #[arg(long, default_value = "paper", value_parser = parse::world)]
     world: String,
     /// Adaptations, at most.

@@ -25,7 +25,7 @@ pub(crate) struct Cmd {
     /// Flights of each kind, with seeds 1, 2, …
     #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u16).range(1..=1000))]
     seeds: u16,
-    /// Worlds: names of shipped ones, TOML files, or sample-N.
+    /// Worlds: names of shipped ones, TOML files, or sample-N, measured-N or outside-N.
     #[arg(long, value_delimiter = ',', default_value = "nominal,paper", value_parser = parse::world)]
     worlds: Vec<String>,
     /// Tasks.

@@ -37,7 +37,7 @@ pub(crate) struct Cmd {
     /// official one for example, flies beside ours: its own PID and Mellinger are compared too.
     #[arg(long)]
     elf: Option<PathBuf>,
-    /// Worlds: shipped ones, files, or sample-N for number N of the sampler.
+    /// Worlds: shipped ones, files, or sample-N, measured-N or outside-N for number N of a sampler.
     #[arg(long, value_name = "WORLD", num_args = 1.., value_parser = parse::world)]
     world: Vec<String>,
     /// Tasks: hover, takeoff-land, figure8, and two that nothing learns on: square, helix.

@@ -24,7 +24,7 @@ pub(crate) struct Cmd {
     /// hover, takeoff-land, figure8, square, helix, or a CSV file of polynomial pieces as Crazyswarm writes them.
     #[arg(long, default_value = "takeoff-land", value_parser = parse::task_or_file)]
     task: String,
-    /// World: name of a shipped one, a TOML file, or sample-N for number N of the sampler.
+    /// World: name of a shipped one, a TOML file, or sample-N, measured-N or outside-N for number N of a sampler.
     #[arg(long, default_value = "nominal", value_parser = parse::world)]
     world: String,
     /// Gain table in the drone's flash: a TOML or .bin file, or `nominal`; without it the built-in gains.

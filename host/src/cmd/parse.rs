@@ -37,7 +37,7 @@ fn absolute(name: &str) -> Result<String, String> {
     Ok(path.to_string_lossy().into_owned())
 }
 
-/// A world's name, its file, or `sample-N`.
+/// A world's name, its file, or `sample-N`, `measured-N` or `outside-N`.
 pub(crate) fn world(text: &str) -> Result<String, String> {
     let world = World::load(text).map_err(|e| e.to_string())?;
     world.compile().map_err(|e| e.to_string())?;

@@ -134,7 +134,7 @@ impl Protocol {
 #[serde(deny_unknown_fields)]
 pub(crate) struct SuiteSettings {
     pub(crate) suite: Suite,
-    /// Worlds: shipped ones, files, or `sample-N`.
+    /// Worlds: shipped ones, files, or `sample-N`, `measured-N` or `outside-N`.
     pub(crate) worlds: Vec<String>,
     pub(crate) tasks: Vec<Task>,
     pub(crate) controllers: Vec<ControllerKind>,
