@@ -19,7 +19,7 @@ use crate::flight::Flight;
 use linear::Matrix;
 use parameters::{COUNT, PARAMETERS, Point, Scale, put};
 pub use prior::Prior;
-use windows::{ERRORS, Errors, GROUPS, Windows, group};
+use windows::{Errors, GROUPS, Windows, errors_of_window, group};
 
 /// What all errors of a window weigh together, in independent errors. Windows overlap and share disturbances
 /// that last for seconds, so it is less than one.
@@ -95,15 +95,13 @@ fn start(base: &World, mass_kg: f32) -> World {
 
 /// Errors of all flights at a point.
 type All = Vec<Vec<[Errors; 2]>>;
-/// Squared scales, without and with trims.
-type Scales = [[f64; GROUPS]; 2];
+/// Squared scales and how many errors have them, without and with trims.
+type Scales = [[(f64, usize); GROUPS]; 2];
 
 struct Fit<'a> {
     start: World,
     windows: Vec<Windows<'a>>,
     prior: &'a Prior,
-    /// Weight of a window's errors.
-    weight: f64,
     /// Number of windows.
     count: usize,
     /// Squared errors that no world is below.
@@ -117,6 +115,11 @@ struct Slope {
     gradient: Point,
     /// Squares of the blocks' gradients.
     scatter: Matrix,
+}
+
+/// Weight of an error of a group.
+fn weight(group: usize) -> f64 {
+    WINDOW_WEIGHT / errors_of_window(group) as f64
 }
 
 impl Fit<'_> {
@@ -143,26 +146,29 @@ impl Fit<'_> {
                     }
                 }
                 squares.map(|mut squares| {
+                    let count = squares.len();
                     squares.sort_by(f32::total_cmp);
                     squares.truncate((squares.len() as f64 * INLIERS).ceil() as usize);
                     let sum: f64 = squares.iter().map(|v| f64::from(*v)).sum();
-                    if squares.is_empty() { f64::INFINITY } else { sum / squares.len() as f64 }
+                    (if squares.is_empty() { f64::INFINITY } else { sum / squares.len() as f64 }, count)
                 })
             })
-            .map(|half: [f64; GROUPS]| std::array::from_fn(|g| half[g] + self.floor[g]))
+            .map(|half: [(f64, usize); GROUPS]| {
+                std::array::from_fn(|g| (half[g].0 + self.floor[g], half[g].1))
+            })
     }
 
     /// Minus the logarithm of the posterior, with the scales at their best.
     fn cost(&self, all: &All, point: &Point) -> f64 {
         let logs = self.scales(all).into_iter().flat_map(|half| {
-            half.into_iter().enumerate().filter(|(_, scale)| scale.is_finite()).map(|(i, scale)| {
-                let errors = if i == GROUPS - 1 { 1.0 } else { 3.0 };
-                0.5 * errors * scale.ln()
-            })
+            half.into_iter()
+                .enumerate()
+                .filter(|(_, (scale, _))| scale.is_finite())
+                .map(|(g, (scale, count))| 0.5 * weight(g) * count as f64 * scale.ln())
         });
         let offset = self.prior.offset(point);
         let pull: f64 = self.prior.precision.apply(&offset).iter().zip(offset).map(|(a, b)| a * b).sum();
-        self.weight * self.count as f64 * logs.sum::<f64>() + 0.5 * pull
+        logs.sum::<f64>() + 0.5 * pull
     }
 
     fn slope(&self, point: &Point, now: &All) -> Slope {
@@ -182,10 +188,10 @@ impl Fit<'_> {
                 for (w, errors) in block.iter().enumerate() {
                     for (half, errors) in errors.iter().enumerate() {
                         for (e, error) in errors.iter().enumerate().filter(|(_, e)| **e != 0.0) {
-                            let (error, scale2) = (f64::from(*error), scales[half][group(e)]);
+                            let (error, (scale2, _)) = (f64::from(*error), scales[half][group(e)]);
                             let relative = error.abs() / scale2.sqrt();
                             let inlying = if relative > OUTLIER { OUTLIER / relative } else { 1.0 };
-                            let weight = self.weight * inlying / scale2;
+                            let weight = weight(group(e)) * inlying / scale2;
                             let derivative: Point = std::array::from_fn(|p| {
                                 (f64::from(moved[p][f][b * BLOCK + w][half][e]) - error) / STEP
                             });
@@ -237,20 +243,18 @@ pub fn identify_from(
     let windows: Vec<Windows<'_>> = flights.iter().map(Windows::new).collect();
     let count: usize = windows.iter().map(Windows::len).sum();
     let mut floor = [1e-12; GROUPS];
+    let mut changes_of = [(0.0_f64, 0_usize); GROUPS];
     for changes in windows.iter().flat_map(Windows::changes) {
-        for (i, change) in changes.iter().enumerate() {
-            let of_group = if i == ERRORS - 1 { 1.0 } else { 3.0 };
-            floor[group(i)] += (MODEL_ERROR * f64::from(*change)).powi(2) / (of_group * count as f64);
+        for (i, change) in changes.iter().enumerate().filter(|(_, change)| **change != 0.0) {
+            let (sum, count) = &mut changes_of[group(i)];
+            *sum += (MODEL_ERROR * f64::from(*change)).powi(2);
+            *count += 1;
         }
     }
-    let fit = Fit {
-        start: start(base, mass_kg),
-        windows,
-        prior,
-        weight: WINDOW_WEIGHT / (2 * ERRORS) as f64,
-        count,
-        floor,
-    };
+    for (floor, (sum, count)) in floor.iter_mut().zip(changes_of) {
+        *floor += sum / count.max(1) as f64;
+    }
+    let fit = Fit { start: start(base, mass_kg), windows, prior, count, floor };
     let mut point = prior.mean;
     let mut now = fit.errors(&point);
     let mut cost = fit.cost(&now, &point);
