@@ -3,9 +3,9 @@
 //! They tell how fast motors and body answer, which flights with motion capture hardly do. Position and attitude are
 //! unknown, and so is the battery unless it was logged.
 
-use steady_common::{State, Vec3};
+use steady_common::{Quat, State, Vec3, math};
 
-use crate::flight::{Flight, MIN_FLIGHT_S, RATE_HZ, Sample};
+use crate::flight::{DT_S, Flight, GRAVITY_M_S2, MIN_FLIGHT_S, RATE_HZ, Sample};
 use crate::predict::starts;
 use crate::recording::{BATTERY_V, MAX_FORCE_M_S2, MAX_PWM, MAX_RATE_RAD_S, MAX_ROW_DISTANCE_S};
 
@@ -15,8 +15,14 @@ const FLYING_PART: f32 = 0.25;
 const MAX_PAUSE: usize = 50;
 /// Beyond this it hits something, m/s².
 const MAX_FLYING_FORCE_M_S2: f32 = 30.0;
-/// A battery in the middle of its charge, V: where it was not logged.
-const TYPICAL_BATTERY_V: f32 = 3.7;
+/// A battery under load in the middle of a flight, V: where it was not logged.
+const TYPICAL_BATTERY_V: f32 = 3.45;
+/// How far off that is.
+const BATTERY_SPREAD_V: f32 = 0.2;
+/// A drone whose pilot keeps it in place is level and at rest over such a time, s.
+const REST_S: f32 = 2.0;
+/// Where the drone is taken to be, m: away from the floor's effect.
+const FREE_AIR_M: Vec3 = Vec3::new(0.0, 0.0, 10.0);
 
 /// One record of a card's log.
 #[derive(Clone, Copy, Debug)]
@@ -54,15 +60,17 @@ impl Flight {
         let in_order = |a: &Reading, b: &Reading| (0.0..MAX_ROW_DISTANCE_S).contains(&(b.time_s - a.time_s));
         let mut flights: Vec<Self> = Vec::new();
         for piece in plausible.chunk_by(in_order) {
-            let samples = samples(piece);
+            let mut samples = samples(piece);
+            reckon(&mut samples);
             for (begin, end) in flown(&samples) {
                 let flight = Self {
                     name: format!("{name}, part {}", flights.len() + 1),
                     samples: samples[begin..end].to_vec(),
-                    take_off: 0,
+                    take_off: 100,
                     landing: end - begin - 1,
                     mount_rad: Vec3::ZERO,
                     has_pose: false,
+                    has_battery: piece.iter().all(|reading| reading.battery_v.is_some()),
                     has_accelerometer: true,
                     controller: None,
                 };
@@ -72,6 +80,15 @@ impl Flight {
             }
         }
         flights
+    }
+
+    /// The same with as much more battery as it could have had, if it was not logged.
+    pub(crate) fn with_other_battery(&self) -> Self {
+        let mut other = self.clone();
+        if !self.has_battery {
+            other.samples.iter_mut().for_each(|sample| sample.battery_v += BATTERY_SPREAD_V);
+        }
+        other
     }
 }
 
@@ -89,7 +106,7 @@ fn samples(readings: &[Reading]) -> Vec<Sample> {
             sample.acc_m_s2 += reading.acc_m_s2 * part;
             sample.pwm.iter_mut().zip(reading.pwm).for_each(|(mean, pwm)| *mean += pwm * part);
         }
-        sample.state = State { rates, ..State::default() };
+        sample.state = State { rates, ..State::at(FREE_AIR_M) };
         if let Some(volts) = around[0].battery_v {
             sample.battery_v = volts;
         }
@@ -99,6 +116,42 @@ fn samples(readings: &[Reading]) -> Vec<Sample> {
         samples.push(sample);
     }
     samples
+}
+
+/// Tilt and velocity from the sensors alone, in a world that turns with the drone. What is constantly wrong with
+/// them is in the trims.
+fn reckon(samples: &mut [Sample]) {
+    const PART: f32 = DT_S / REST_S;
+    // The vertical in the body frame.
+    let up = both_ways(samples, Vec3::Z, |before, i, dt_s| {
+        let turned = before + before.cross(samples[i].state.rates) * dt_s;
+        let drawn = turned + (Vec3::Z - turned) * PART;
+        drawn * (1.0 / drawn.norm().max(0.1))
+    });
+    let velocity = both_ways(samples, Vec3::ZERO, |before, i, dt_s| {
+        let acceleration = samples[i].acc_m_s2 - up[i] * GRAVITY_M_S2;
+        (before + (acceleration + before.cross(samples[i].state.rates)) * dt_s) * (1.0 - PART)
+    });
+    for ((sample, up), velocity) in samples.iter_mut().zip(up).zip(velocity) {
+        let axis = up.cross(Vec3::Z);
+        let sine = axis.norm();
+        let turn = if sine > 1e-6 { axis * (math::atan2(sine, up.z) / sine) } else { Vec3::ZERO };
+        sample.state.attitude = Quat::IDENTITY.integrate_body_rate(turn, 1.0);
+        sample.state.velocity = sample.state.attitude.to_matrix().apply(velocity);
+    }
+}
+
+/// The mean of a pass forwards and one backwards in time, which are late and early by the same. Each starts anew at
+/// gaps.
+fn both_ways(samples: &[Sample], start: Vec3, step: impl Fn(Vec3, usize, f32) -> Vec3) -> Vec<Vec3> {
+    let next = |value: &mut Vec3, i: usize, dt_s| {
+        *value = if samples[i].has_gap { start } else { step(*value, i, dt_s) };
+        Some(*value)
+    };
+    let forwards: Vec<Vec3> = (0..samples.len()).scan(start, |value, i| next(value, i, DT_S)).collect();
+    let backwards: Vec<Vec3> =
+        (0..samples.len()).rev().scan(start, |value, i| next(value, i, -DT_S)).collect();
+    forwards.into_iter().zip(backwards.into_iter().rev()).map(|(ahead, back)| (ahead + back) * 0.5).collect()
 }
 
 /// First and one past the last sample of every flight that is long enough.

@@ -58,6 +58,8 @@ pub struct Flight {
     pub mount_rad: Vec3,
     /// Whether position, velocity and attitude are known.
     pub has_pose: bool,
+    /// Whether the battery's voltage was recorded.
+    pub has_battery: bool,
     /// Whether the accelerometer was recorded.
     pub has_accelerometer: bool,
     /// Which of the official controllers flew it, if the recording has the PID's outputs.
@@ -126,6 +128,7 @@ impl Flight {
             landing: index(end_s),
             mount_rad: Vec3::ZERO,
             has_pose: true,
+            has_battery: true,
             has_accelerometer: true,
             controller: official_controller(rows),
         };
@@ -181,6 +184,7 @@ impl Flight {
             landing,
             mount_rad: Vec3::ZERO,
             has_pose: true,
+            has_battery: true,
             has_accelerometer: false,
             controller: None,
         })

@@ -40,6 +40,7 @@ fn flown_by(world: &World) -> Flight {
         landing: 1100,
         mount_rad: Vec3::ZERO,
         has_pose: true,
+        has_battery: true,
         has_accelerometer: true,
         controller: None,
     }

@@ -59,12 +59,12 @@ impl<'a> Windows<'a> {
         self.starts.len()
     }
 
-    /// Errors of all windows, each predicted as the world is and with its trim.
-    pub(super) fn errors(&self, world: &World) -> Vec<[Errors; 2]> {
-        // Parameters keep to their ranges, so the world is valid.
-        let Ok(predictor) = Predictor::new(world, self.flight) else { return Vec::new() };
+    /// Errors of all windows, each predicted as the world is and with its trim; `None` if the world is not valid.
+    pub(super) fn errors(&self, world: &World) -> Option<Vec<[Errors; 2]>> {
+        let predictor = Predictor::new(world, self.flight).ok()?;
         let trims = predictor.trims();
-        self.starts
+        let errors = self
+            .starts
             .iter()
             .map(|&start| {
                 let trimmed = self.window(&predictor, start, trims[start]);
@@ -72,7 +72,8 @@ impl<'a> Windows<'a> {
                 let plain = self.flight.has_pose.then(|| self.window(&predictor, start, Trim::default()));
                 [plain.unwrap_or([0.0; ERRORS]), trimmed]
             })
-            .collect()
+            .collect();
+        Some(errors)
     }
 
     /// How much the state changes in all windows: the errors of a drone that stays as it is.
