@@ -92,6 +92,12 @@ impl Cmd {
         let mut drones = Vec::new();
         for (drone, paths) in named {
             let flights = recorded::flights(&paths)?;
+            if flights.iter().any(|f| f.has_pose) && flights.iter().any(|f| !f.has_pose) {
+                eprintln!(
+                    "note: {drone}: card logs and flights with positions in one fit, which is right for one drone \
+                     only; DRONE=FILE keeps drones apart"
+                );
+            }
             let identified = self.identify(drone, &base, &flights)?;
             let captured: Vec<Flight> = flights.into_iter().filter(|flight| flight.has_pose).collect();
             if let Some(stem) = self.plot.as_ref().filter(|_| !captured.is_empty()) {
@@ -100,11 +106,13 @@ impl Cmd {
             }
             drones.push(identified);
         }
-        let spread = (drones.len() > 1).then(|| {
-            let all: Vec<&Identified> = drones.iter().map(|d| &d.identified).collect();
-            combine(&all)
-        });
-        let first = drones.first().map(|d| d.identified.world.clone()).context("there is no flight")?;
+        // Card logs do not tell thrust, so their drones are no part of a mean.
+        let has_positions = drones.iter().any(|d| d.scores.is_some());
+        let counted = drones.iter().filter(|d| d.scores.is_some() == has_positions);
+        let counted: Vec<&Identified> = counted.map(|d| &d.identified).collect();
+        let spread = (counted.len() > 1).then(|| combine(&counted));
+        let first =
+            counted.first().map(|identified| identified.world.clone()).context("there is no flight")?;
         let worlds = std::iter::once(spread.as_ref().map_or(first, |spread| spread.world.clone()))
             .chain(drones.iter().filter(|_| drones.len() > 1).map(|d| d.identified.world.clone()));
         for (mut world, output) in worlds.zip(&outputs) {
