@@ -1,4 +1,4 @@
-//! Recorded flights of drones: CSV files with motion capture, and logs of this firmware.
+//! Recorded flights of drones: CSV files with motion capture, logs of this firmware, card logs of the official one.
 
 use std::fmt;
 use std::fs::File;
@@ -13,6 +13,8 @@ use steady_reality::{Flight, Recording, closed_loop};
 
 use crate::log;
 
+mod card;
+
 /// The flights of files; a folder is one of logs.
 ///
 /// # Errors
@@ -22,6 +24,18 @@ pub fn flights(files: &[PathBuf]) -> Result<Vec<Flight>> {
     for file in files {
         let found = if is_log(file)? { logged(file)? } else { captured(file)? };
         flights.extend(found);
+    }
+    Ok(flights)
+}
+
+/// The same where positions are needed.
+///
+/// # Errors
+/// Also if a file has none.
+pub fn flights_with_pose(files: &[PathBuf]) -> Result<Vec<Flight>> {
+    let flights = flights(files)?;
+    if let Some(flight) = flights.iter().find(|flight| !flight.has_pose) {
+        bail!("{}: a card's log without positions; only `steady identify` can use it", flight.name);
     }
     Ok(flights)
 }
@@ -139,6 +153,9 @@ fn logged(path: &Path) -> Result<Vec<Flight>> {
         .enumerate()
         .filter_map(|(number, segment)| Flight::from_log(&name(number), &segment.steps))
         .collect();
+    if recording.segments.is_empty() {
+        return card::flights(&log::find(&[path.to_owned()])?.logs);
+    }
     if flights.is_empty() {
         bail!(
             "{}: no flight of this firmware that is in the air for four seconds without a gap; `steady log info` shows \

@@ -5,6 +5,8 @@ use std::fs;
 use std::path::Path;
 use std::process::{Command, Output};
 
+use steady_common::Vec3;
+use steady_common::usdlog::{FILE_CRC, Type, write};
 use steady_native::{Plan, fly};
 use steady_sim::{PlantParams, Task, World};
 
@@ -102,4 +104,147 @@ fn files_without_a_flight_are_said() {
     }
     expect(folder, &["identify", "whole", "--mass-g", "0"], 2);
     assert!(!folder.join("identified.toml").exists());
+}
+
+/// What a card needs to log for `steady identify`.
+const CARD: [&str; 11] = [
+    "acc.x", "acc.y", "acc.z", "gyro.x", "gyro.y", "gyro.z", "motor.m1", "motor.m2", "motor.m3", "motor.m4",
+    "pm.vbat",
+];
+
+/// Writes a shaken flight in a world as the official firmware would have logged it, with these variables.
+fn write_card(world: &World, wanted: &[&str], path: &Path) {
+    let mut plan = Plan::new(Task::TakeoffLand);
+    plan.exploration.enabled = true;
+    plan.exploration.std = [0.03, 0.06, 0.06, 0.01];
+    let mut samples = Vec::new();
+    fly(&PlantParams::new(world).unwrap(), &plan, |sample| samples.push(*sample));
+    let mut file = Vec::new();
+    let mut sink = |bytes: &[u8]| file.extend_from_slice(bytes);
+    write::begin(&mut sink, 1);
+    write::event(&mut sink, 0xffff, "fixedFrequency", wanted.len() as u16);
+    wanted.iter().for_each(|name| write::variable(&mut sink, &[name], Type::F32));
+    for [before, now, after] in samples.array_windows() {
+        let change = after.truth.velocity - before.truth.velocity;
+        let force_g = change * (1.0 / (after.time_s - before.time_s) / 9.81) + Vec3::Z;
+        let acc = now.truth.attitude.to_matrix().apply_transposed(force_g).to_array();
+        let gyro = now.truth.rates.to_array().map(f32::to_degrees);
+        let pwm = [0, 1, 2, 3].map(|m| 0.5 * (f32::from(before.pwm[m]) + f32::from(now.pwm[m])));
+        // The official clock runs slow.
+        let time_us = f64::from(now.time_s) * 1e6 * 84.0 / 85.0;
+        sink(&write::record_prefix(0xffff, time_us as u64));
+        let values = acc.into_iter().chain(gyro).chain(pwm).chain([now.battery_v]);
+        for (_, value) in CARD.iter().zip(values).filter(|(name, _)| wanted.contains(name)) {
+            sink(&value.to_le_bytes());
+        }
+    }
+    let crc = FILE_CRC.checksum(&file);
+    file.extend_from_slice(&crc.to_le_bytes());
+    fs::write(path, file).unwrap();
+}
+
+fn identified(folder: &Path, args: &[&str]) -> serde_json::Value {
+    let out = expect(folder, &[&["identify", "--json", "--force"], args].concat(), 0).0;
+    let report: serde_json::Value = serde_json::from_str(&out).unwrap();
+    report["drones"][0].clone()
+}
+
+/// Value, interval, and whether it is told.
+fn parameter(drone: &serde_json::Value, name: &str) -> ([f64; 3], bool) {
+    let all = drone["parameters"].as_array().unwrap();
+    let found = all.iter().find(|p| p["name"] == name).unwrap();
+    (["value", "low", "high"].map(|key| found[key].as_f64().unwrap()), found["is_told"] == true)
+}
+
+#[test]
+fn a_card_log_tells_inertia_alone_and_beside_a_flight_with_positions() {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    let mut drone = World::named("real").unwrap();
+    drone.body.inertia_kg_m2 = [1.75e-5, 1.75e-5, 3.2e-5];
+    drone.motors.effectiveness = [0.7; 4];
+    fs::create_dir(folder.join("cards")).unwrap();
+    write_card(&drone, &CARD, &folder.join("cards/log00"));
+    write_log(&drone, Task::Hover, &folder.join("hover"));
+    let inertia = "body.inertia_kg_m2[0..2]";
+    let hover = parameter(&identified(folder, &["hover"]), inertia);
+    let card = identified(folder, &["cards/log00"]);
+    let ([value, low, high], is_told) = parameter(&card, inertia);
+    assert!((low..=high).contains(&1.75e-5) && value < 1.9e-5 && is_told, "{value} {low} {high}");
+    assert!(card["scores"].is_null() && !parameter(&card, "motors.effectiveness[0]").1, "{card}");
+    // Together they know both, better than a quiet flight alone.
+    let both = identified(folder, &["cards", "hover"]);
+    let ([value, low, high], is_told) = parameter(&both, inertia);
+    assert!((low..=high).contains(&1.75e-5) && is_told, "{value} {low} {high}");
+    assert!(high / low < hover.0[2] / hover.0[1], "{both} {hover:?}");
+    let ([thrust, ..], is_told) = parameter(&both, "motors.effectiveness[0]");
+    assert!((thrust - 0.7).abs() < 0.03 && is_told && both["scores"].is_array(), "{both}");
+    // In words; a drone without positions is not in the mean of several.
+    let (out, err) = expect(folder, &["identify", "cards", "hover", "--force"], 0);
+    assert!(err.contains("DRONE=FILE keeps drones apart") && out.contains("as it is"), "{out}{err}");
+    let (out, err) = expect(folder, &["identify", "C=cards", "H=hover", "-o", "all.toml"], 0);
+    assert!(out.contains("no positions: thrust") && !err.contains("keeps drones apart"), "{out}{err}");
+    assert!(expect(folder, &["world", "show", "all.toml"], 0).0.contains("identified from hover"));
+}
+
+#[test]
+fn card_logs_that_cannot_be_used_say_why() {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    let drone = World::named("real").unwrap();
+    write_card(&drone, &CARD, &folder.join("whole"));
+    let without: Vec<&str> = CARD.into_iter().filter(|name| !["acc.z", "motor.m2"].contains(name)).collect();
+    write_card(&drone, &without, &folder.join("lacking"));
+    let bytes = fs::read(folder.join("whole")).unwrap();
+    fs::write(folder.join("ground"), &bytes[..bytes.len() / 9]).unwrap();
+    fs::write(folder.join("header"), &bytes[..100]).unwrap();
+    for (args, words) in [
+        (
+            ["identify", "lacking", ""],
+            "lacking: no flight of this firmware, and as a log of the official one it lacks acc.z, motor.m2",
+        ),
+        (["identify", "ground", ""], "no four seconds of flight"),
+        (["identify", "header", ""], "header: "),
+        (["world", "score", "real"], "whole, part 1: a card's log without positions"),
+        (["world", "replay", "real"], "whole, part 1: a card's log without positions"),
+    ] {
+        let mut args: Vec<&str> = args.into_iter().filter(|arg| !arg.is_empty()).collect();
+        if args[0] == "world" {
+            args.push("whole");
+        }
+        let (_, err) = expect(folder, &args, 1);
+        assert!(err.contains(words), "{args:?}: {err}");
+    }
+    // Torn, what is whole of it is used.
+    fs::write(folder.join("torn"), &bytes[..bytes.len() - 3001]).unwrap();
+    assert!(expect(folder, &["identify", "torn"], 0).0.contains("no positions"));
+}
+
+#[test]
+fn real_card_logs_tell_what_a_regression_of_them_says() {
+    let Some(flights) = steady_test_support::recording("real-flights") else { return };
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    let path = |name: &str| flights.join(name).to_string_lossy().into_owned();
+    let (vertical, tilting) = (path("usd/log10"), path("usd/log15"));
+    let both = identified(folder, &[&vertical, &tilting]);
+    // Torque over angular acceleration is 1.8e-5 to 2.1e-5 kg m² in these logs, their lags are 50 to 70 ms.
+    let ([value, low, high], _) = parameter(&both, "body.inertia_kg_m2[0..2]");
+    assert!((1.8e-5..2.1e-5).contains(&value) && low < 1.8e-5 && high < 2.3e-5, "{value} {low} {high}");
+    let lag_s = |name: &str| parameter(&both, name).0[0];
+    let (rise_s, fall_s) = (lag_s("motors.tau_rise_s"), lag_s("motors.tau_fall_s"));
+    let delay_s = lag_s("motors.command_delay_s");
+    assert!((0.045..0.055).contains(&rise_s) && (0.06..0.075).contains(&fall_s), "{rise_s} {fall_s}");
+    assert!((0.010..0.016).contains(&delay_s), "{delay_s}");
+    assert!(both["scores"].is_null() && both["windows"].as_u64().unwrap() > 350, "{both}");
+    // One fit with flights of another drone is possible, and said to be one of one drone.
+    let seen = path("B5_helix_slow_rep1.csv.gz");
+    let (_, err) = expect(folder, &["identify", &tilting, &seen, "--force"], 0);
+    assert!(err.contains("right for one drone only"), "{err}");
+    let joint = identified(folder, &[&tilting, &seen]);
+    assert!(joint["scores"].is_array() && parameter(&joint, "motors.effectiveness[0]").1, "{joint}");
+    // The paper's log has neither accelerometer nor gyroscope.
+    let Some(log27) = steady_test_support::recording("log27") else { return };
+    let (_, err) = expect(folder, &["identify", &log27.to_string_lossy(), "--force"], 1);
+    assert!(err.contains("lacks acc.x, acc.y, acc.z, gyro.x"), "{err}");
 }

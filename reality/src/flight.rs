@@ -56,6 +56,10 @@ pub struct Flight {
     pub landing: usize,
     /// The rotation from motion capture's object to the drone that was removed, rad, body x, y, z.
     pub mount_rad: Vec3,
+    /// Whether position, velocity and attitude are known.
+    pub has_pose: bool,
+    /// Whether the battery's voltage was recorded.
+    pub has_battery: bool,
     /// Whether the accelerometer was recorded.
     pub has_accelerometer: bool,
     /// Which of the official controllers flew it, if the recording has the PID's outputs.
@@ -123,6 +127,8 @@ impl Flight {
             take_off: index(begin_s),
             landing: index(end_s),
             mount_rad: Vec3::ZERO,
+            has_pose: true,
+            has_battery: true,
             has_accelerometer: true,
             controller: official_controller(rows),
         };
@@ -177,6 +183,8 @@ impl Flight {
             take_off,
             landing,
             mount_rad: Vec3::ZERO,
+            has_pose: true,
+            has_battery: true,
             has_accelerometer: false,
             controller: None,
         })

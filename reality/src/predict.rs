@@ -1,5 +1,7 @@
 //! A world predicts a recorded flight from its motors' commands.
 
+use core::f32::consts::SQRT_2;
+
 use steady_common::{State, Vec3, math};
 use steady_sim::world::Integrator;
 use steady_sim::{Params, World, WorldError};
@@ -76,11 +78,17 @@ impl<'a> Predictor<'a> {
             false => self.flight.specific_force(i).0.z,
         };
         // Sums from the first sample in the air on.
-        let mut sums = vec![(Vec3::ZERO, 0.0_f32, 0.0_f32); samples.len()];
+        let mut sums = vec![Sums::default(); samples.len()];
         for i in self.flight.take_off + 1..samples.len() {
-            let (turn, lift) = self.accelerations(i - 1);
-            let (before, forces, felt) = sums[i - 1];
-            sums[i] = (before + turn * DT_S, forces + lift * DT_S, felt + felt_z(i - 1) * DT_S);
+            let (before, state, rpm) = (&sums[i - 1], &samples[i - 1].state, &self.rpm[(i - 1) * STEPS]);
+            let (turn, lift) = self.params.accelerations(state, rpm);
+            let (turn_at_double, _) = self.params.accelerations(state, &rpm.map(|rpm| rpm * SQRT_2));
+            sums[i] = Sums {
+                turn: before.turn + turn * DT_S,
+                by_thrust: before.by_thrust + (turn_at_double - turn) * DT_S,
+                lift: before.lift + lift * DT_S,
+                felt: before.felt + felt_z(i - 1) * DT_S,
+            };
         }
         (0..samples.len())
             .map(|i| {
@@ -89,15 +97,27 @@ impl<'a> Predictor<'a> {
                     return Trim::default();
                 }
                 let over_s = (i - first) as f32 * DT_S;
-                let [(turned, lift, felt), (turned_0, lift_0, felt_0)] = [sums[i], sums[first]];
+                let (now, then) = (&sums[i], &sums[first]);
+                let thrust = (now.felt - then.felt) / (now.lift - then.lift) - 1.0;
+                let predicted = now.turn - then.turn + (now.by_thrust - then.by_thrust) * thrust;
                 let really = samples[i].state.rates - samples[first].state.rates;
-                Trim {
-                    angular_rad_s2: (really - (turned - turned_0)) * (1.0 / over_s),
-                    thrust: (felt - felt_0) / (lift - lift_0) - 1.0,
-                }
+                Trim { angular_rad_s2: (really - predicted) * (1.0 / over_s), thrust }
             })
             .collect()
     }
+}
+
+/// Sums over time of what the world says of the flown states, and of what was felt.
+#[derive(Clone, Copy, Debug, Default)]
+struct Sums {
+    /// Angular acceleration, rad/s.
+    turn: Vec3,
+    /// How much more of it there is with twice the thrust, rad/s.
+    by_thrust: Vec3,
+    /// Specific force along body z, m/s.
+    lift: f32,
+    /// What the accelerometer felt, m/s.
+    felt: f32,
 }
 
 /// PWM and battery voltage at a place between the samples.

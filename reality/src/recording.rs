@@ -14,6 +14,12 @@ use thiserror::Error;
 
 /// A longer time between two rows cuts a flight, s.
 pub const MAX_ROW_DISTANCE_S: f64 = 0.1;
+/// No Crazyflie's sensors or motors have more: rates, rad/s, specific force, m/s², command.
+pub(crate) const MAX_RATE_RAD_S: f64 = 40.0;
+pub(crate) const MAX_FORCE_M_S2: f64 = 240.0;
+pub(crate) const MAX_PWM: f64 = 65_535.0;
+/// Nor a battery less or more, V.
+pub(crate) const BATTERY_V: [f64; 2] = [2.0, 5.0];
 /// A drone higher than this flies, for files that do not say it, m.
 pub(crate) const FLYING_HEIGHT_M: f32 = 0.3;
 /// The first two bytes of a gzipped file.
@@ -48,17 +54,17 @@ const COLUMNS: [Column; 48] = [
     needed("vicon_vx_m_s", -20.0, 20.0),
     needed("vicon_vy_m_s", -20.0, 20.0),
     needed("vicon_vz_m_s", -20.0, 20.0),
-    needed("gyro_x_rad_s", -40.0, 40.0),
-    needed("gyro_y_rad_s", -40.0, 40.0),
-    needed("gyro_z_rad_s", -40.0, 40.0),
-    needed("acc_x_m_s2", -240.0, 240.0),
-    needed("acc_y_m_s2", -240.0, 240.0),
-    needed("acc_z_m_s2", -240.0, 240.0),
-    needed("m1_pwm", 0.0, 65_535.0),
-    needed("m2_pwm", 0.0, 65_535.0),
-    needed("m3_pwm", 0.0, 65_535.0),
-    needed("m4_pwm", 0.0, 65_535.0),
-    needed("vbat_v", 2.0, 5.0),
+    needed("gyro_x_rad_s", -MAX_RATE_RAD_S, MAX_RATE_RAD_S),
+    needed("gyro_y_rad_s", -MAX_RATE_RAD_S, MAX_RATE_RAD_S),
+    needed("gyro_z_rad_s", -MAX_RATE_RAD_S, MAX_RATE_RAD_S),
+    needed("acc_x_m_s2", -MAX_FORCE_M_S2, MAX_FORCE_M_S2),
+    needed("acc_y_m_s2", -MAX_FORCE_M_S2, MAX_FORCE_M_S2),
+    needed("acc_z_m_s2", -MAX_FORCE_M_S2, MAX_FORCE_M_S2),
+    needed("m1_pwm", 0.0, MAX_PWM),
+    needed("m2_pwm", 0.0, MAX_PWM),
+    needed("m3_pwm", 0.0, MAX_PWM),
+    needed("m4_pwm", 0.0, MAX_PWM),
+    needed("vbat_v", BATTERY_V[0], BATTERY_V[1]),
     optional("offset_s", -5.0, 5.0),
     optional("flying", 0.0, 1.0),
     optional("imu_gap", 0.0, 1.0),

@@ -1,37 +1,15 @@
 //! Identified worlds: what simulated drones are told by their flights, and what real ones do.
 #![allow(clippy::unwrap_used, reason = "a test that panics has failed")]
 
-use steady_native::{Plan, fly};
+mod simulated;
+
+use simulated::{MASS_KG, base, recorded};
 use steady_reality::closed_loop::{Comparison, replay};
 use steady_reality::identify::parameters::PARAMETERS;
 use steady_reality::identify::{Identified, identify};
 use steady_reality::score::{self, Score, Tally};
 use steady_reality::{Flight, Recording};
-use steady_sim::rng::Rng;
-use steady_sim::{PlantParams, Task, World};
-
-const MASS_KG: f32 = 0.027;
-
-fn base() -> World {
-    World::named("real").unwrap()
-}
-
-/// A flight in a world as motion capture and the drone's log would have it: the truth with noise.
-fn recorded(world: &World, task: Task, seed: u64) -> Option<Flight> {
-    let plan = Plan { seed, ..Plan::new(task) };
-    let mut truth = Vec::new();
-    let mut flown = fly(&PlantParams::new(world).unwrap(), &plan, |sample| truth.push(sample.truth));
-    let mut rng = Rng::new(seed, 77);
-    for (record, truth) in flown.records.iter_mut().zip(truth) {
-        let state = &mut record.state;
-        *state = truth;
-        state.position += rng.normal_vec() * 0.0005;
-        state.velocity += rng.normal_vec() * 0.005;
-        state.attitude = state.attitude.integrate_body_rate(rng.normal_vec() * 0.002, 1.0);
-        state.rates += rng.normal_vec() * 0.02;
-    }
-    Flight::from_log("simulated", &flown.records)
-}
+use steady_sim::{Task, World};
 
 fn score(flights: &[Flight], of: impl Fn(&Flight) -> Tally) -> Score {
     flights.iter().fold(Tally::default(), |all, flight| all.and(&of(flight))).score("all")

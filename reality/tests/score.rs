@@ -39,6 +39,8 @@ fn flown_by(world: &World) -> Flight {
         take_off: 100,
         landing: 1100,
         mount_rad: Vec3::ZERO,
+        has_pose: true,
+        has_battery: true,
         has_accelerometer: true,
         controller: None,
     }

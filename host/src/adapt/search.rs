@@ -59,8 +59,9 @@ impl CorrectedSimulator {
     pub fn of(training: &World, logs: &[PathBuf], seed: u64) -> Result<Self> {
         let mut flights: Vec<Flight> = Vec::new();
         for log in logs.iter().rev() {
-            // Logs that cannot be read were refused before; what is left is flights that are too short.
-            flights.extend(recorded::flights(std::slice::from_ref(log)).unwrap_or_default());
+            // Logs that cannot be read were refused before; what is left is flights that are too short, or
+            // without positions: those do not tell thrust.
+            flights.extend(recorded::flights_with_pose(std::slice::from_ref(log)).unwrap_or_default());
             if flights.len() >= MAX_FLIGHTS {
                 break;
             }

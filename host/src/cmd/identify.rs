@@ -22,8 +22,9 @@ const UNTYPICAL: f64 = 2.0;
 /// Find the world in which recorded flights happened.
 ///
 /// Thrust of each motor, lags, delay, inertia, trims, drag and moments, by how well a world predicts the flights from
-/// their motors' commands. Flights are CSV files with motion capture (docs/reality.md) or logs of this firmware. What
-/// they cannot tell stays as typical of a Crazyflie 2.1, and the table says so. They tell thrust, inertia and
+/// their motors' commands. Flights are CSV files with motion capture (docs/reality.md), logs of this firmware, or card
+/// logs of the official one with motors, gyroscope and accelerometer, which tell lags and how easily the drone turns.
+/// What they cannot tell stays as typical of a Crazyflie 2.1, and the table says so. They tell thrust, inertia and
 /// moments over mass only: weigh the drone.
 #[derive(Args, Clone, Debug)]
 pub(crate) struct Cmd {
@@ -56,8 +57,9 @@ struct Drone {
     flights: Vec<String>,
     #[serde(flatten)]
     identified: Identified,
-    /// How well the world predicts the flights it is from; with the trims of the three seconds before, too.
-    scores: [Score; 2],
+    /// How well the world predicts the flights it is from that have positions; with the trims of the three seconds
+    /// before, too.
+    scores: Option<[Score; 2]>,
 }
 
 #[derive(Serialize)]
@@ -90,18 +92,27 @@ impl Cmd {
         let mut drones = Vec::new();
         for (drone, paths) in named {
             let flights = recorded::flights(&paths)?;
+            if flights.iter().any(|f| f.has_pose) && flights.iter().any(|f| !f.has_pose) {
+                eprintln!(
+                    "note: {drone}: card logs and flights with positions in one fit, which is right for one drone \
+                     only; DRONE=FILE keeps drones apart"
+                );
+            }
             let identified = self.identify(drone, &base, &flights)?;
-            if let Some(stem) = &self.plot {
+            let captured: Vec<Flight> = flights.into_iter().filter(|flight| flight.has_pose).collect();
+            if let Some(stem) = self.plot.as_ref().filter(|_| !captured.is_empty()) {
                 let stem = beside(stem, &identified.drone).with_extension("");
-                pictures::draw(&identified.identified.world, &flights, &stem)?;
+                pictures::draw(&identified.identified.world, &captured, &stem)?;
             }
             drones.push(identified);
         }
-        let spread = (drones.len() > 1).then(|| {
-            let all: Vec<&Identified> = drones.iter().map(|d| &d.identified).collect();
-            combine(&all)
-        });
-        let first = drones.first().map(|d| d.identified.world.clone()).context("there is no flight")?;
+        // Card logs do not tell thrust, so their drones are no part of a mean.
+        let has_positions = drones.iter().any(|d| d.scores.is_some());
+        let counted = drones.iter().filter(|d| d.scores.is_some() == has_positions);
+        let counted: Vec<&Identified> = counted.map(|d| &d.identified).collect();
+        let spread = (counted.len() > 1).then(|| combine(&counted));
+        let first =
+            counted.first().map(|identified| identified.world.clone()).context("there is no flight")?;
         let worlds = std::iter::once(spread.as_ref().map_or(first, |spread| spread.world.clone()))
             .chain(drones.iter().filter(|_| drones.len() > 1).map(|d| d.identified.world.clone()));
         for (mut world, output) in worlds.zip(&outputs) {
@@ -130,14 +141,15 @@ impl Cmd {
         let world = &mut identified.world;
         world.summary = format!("identified from {}", names.join(", "));
         world.provenance = format!("measured: {} flights, a mass of {} g given", flights.len(), self.mass_g);
+        let captured: Vec<&Flight> = flights.iter().filter(|flight| flight.has_pose).collect();
         let score = |is_trimmed: bool| -> Result<Score> {
             let mut tally = Tally::default();
-            for flight in flights {
+            for flight in &captured {
                 tally = tally.and(&score::world(world, flight, is_trimmed)?);
             }
             Ok(tally.score(if is_trimmed { "with the trim of the 3 s before" } else { "as it is" }))
         };
-        let scores = [score(false)?, score(true)?];
+        let scores = if captured.is_empty() { None } else { Some([score(false)?, score(true)?]) };
         Ok(Drone { drone, flights: names, identified, scores })
     }
 }
@@ -170,7 +182,10 @@ fn print_report(report: &Report) {
         for (one, other) in &identified.confounded {
             println!("cannot be told apart: {one} and {other}");
         }
-        print!("{}", super::world::score_table(scores));
+        match scores {
+            Some(scores) => print!("{}", super::world::score_table(scores)),
+            None => println!("no positions: thrust, trims and drag need flights with motion capture"),
+        }
         println!();
     }
     if let Some(spread) = &report.spread {

@@ -100,7 +100,7 @@ impl Cmd {
                 return check_each("worlds", &worlds, |name| Ok(World::load(name)?.name));
             }
             Verb::Score { world, flights, trim, each, plot, json } => {
-                let (world, flights) = (World::load(&world)?, recorded::flights(&flights)?);
+                let (world, flights) = (World::load(&world)?, recorded::flights_with_pose(&flights)?);
                 if let Some(stem) = plot {
                     pictures::draw(&world, &flights, &stem)?;
                 }
@@ -114,7 +114,7 @@ impl Cmd {
             Verb::Replay { world, flights, json } => {
                 let world = World::load(&world)?;
                 let mut comparisons = Vec::new();
-                for flight in recorded::flights(&flights)? {
+                for flight in recorded::flights_with_pose(&flights)? {
                     match closed_loop::replay(&world, &flight)? {
                         Some(comparison) => comparisons.push(comparison),
                         None => eprintln!("note: {}: no set-points, or not who flew: left out", flight.name),

@@ -5,40 +5,22 @@
 //! too, so that none has to be weighed against another by hand; outliers count less. Uncertainties come from
 //! how much blocks of windows disagree.
 
+mod fit;
 mod linear;
 pub mod parameters;
 mod prior;
 mod windows;
 
-use rayon::prelude::*;
 use serde::Serialize;
 use steady_sim::world::RotorDrag;
 use steady_sim::{Rng, World};
 
 use crate::flight::Flight;
+use fit::{Fit, Found};
 use linear::Matrix;
 use parameters::{COUNT, PARAMETERS, Point, Scale, put};
 pub use prior::Prior;
-use windows::{ERRORS, Errors, GROUPS, Windows, group};
 
-/// What all errors of a window weigh together, in independent errors. Windows overlap and share disturbances
-/// that last for seconds, so it is less than one.
-const WINDOW_WEIGHT: f64 = 0.65;
-/// Errors beyond this many scales count less.
-const OUTLIER: f64 = 3.0;
-/// Part of the squared errors that a scale is computed from, the largest left out.
-const INLIERS: f64 = 0.98;
-/// Windows in a row that are one observation for the uncertainty: two seconds.
-const BLOCK: usize = 10;
-/// No world predicts a change better than to this part of it: without such a floor, flights of a simulator would
-/// make every detail of how they are sampled a certainty.
-const MODEL_ERROR: f64 = 0.02;
-/// Difference for slopes, in coordinates.
-const STEP: f64 = 0.01;
-/// Gauss–Newton steps at most.
-const MAX_ITERATIONS: usize = 15;
-/// A step that improves the logarithm of the posterior by less is the last.
-const CONVERGED: f64 = 0.05;
 /// Flights tell a parameter when they narrow its prior to this part.
 const TOLD: f64 = 0.5;
 /// Two parameters whose errors are correlated by more than this cannot be told apart.
@@ -93,128 +75,6 @@ fn start(base: &World, mass_kg: f32) -> World {
     world
 }
 
-/// Errors of all flights at a point.
-type All = Vec<Vec<[Errors; 2]>>;
-/// Squared scales, without and with trims.
-type Scales = [[f64; GROUPS]; 2];
-
-struct Fit<'a> {
-    start: World,
-    windows: Vec<Windows<'a>>,
-    prior: &'a Prior,
-    /// Weight of a window's errors.
-    weight: f64,
-    /// Number of windows.
-    count: usize,
-    /// Squared errors that no world is below.
-    floor: [f64; GROUPS],
-}
-
-/// The quadratic at a point.
-struct Slope {
-    /// Of minus the logarithm of the likelihood.
-    curvature: Matrix,
-    gradient: Point,
-    /// Squares of the blocks' gradients.
-    scatter: Matrix,
-}
-
-impl Fit<'_> {
-    fn world(&self, point: &Point) -> World {
-        let mut world = self.start.clone();
-        put(point, &mut world);
-        world
-    }
-
-    fn errors(&self, point: &Point) -> All {
-        let world = self.world(point);
-        self.windows.par_iter().map(|w| w.errors(&world)).collect()
-    }
-
-    fn scales(&self, all: &All) -> Scales {
-        [0, 1]
-            .map(|half| {
-                let mut squares: [Vec<f32>; GROUPS] =
-                    std::array::from_fn(|_| Vec::with_capacity(3 * self.count));
-                for errors in all.iter().flatten() {
-                    // What no flight knows is 0 everywhere and stays out.
-                    for (i, e) in errors[half].iter().enumerate().filter(|(_, e)| **e != 0.0) {
-                        squares[group(i)].push(e * e);
-                    }
-                }
-                squares.map(|mut squares| {
-                    squares.sort_by(f32::total_cmp);
-                    squares.truncate((squares.len() as f64 * INLIERS).ceil() as usize);
-                    let sum: f64 = squares.iter().map(|v| f64::from(*v)).sum();
-                    if squares.is_empty() { f64::INFINITY } else { sum / squares.len() as f64 }
-                })
-            })
-            .map(|half: [f64; GROUPS]| std::array::from_fn(|g| half[g] + self.floor[g]))
-    }
-
-    /// Minus the logarithm of the posterior, with the scales at their best.
-    fn cost(&self, all: &All, point: &Point) -> f64 {
-        let logs = self.scales(all).into_iter().flat_map(|half| {
-            half.into_iter().enumerate().filter(|(_, scale)| scale.is_finite()).map(|(i, scale)| {
-                let errors = if i == GROUPS - 1 { 1.0 } else { 3.0 };
-                0.5 * errors * scale.ln()
-            })
-        });
-        let offset = self.prior.offset(point);
-        let pull: f64 = self.prior.precision.apply(&offset).iter().zip(offset).map(|(a, b)| a * b).sum();
-        self.weight * self.count as f64 * logs.sum::<f64>() + 0.5 * pull
-    }
-
-    fn slope(&self, point: &Point, now: &All) -> Slope {
-        let scales = self.scales(now);
-        let moved: Vec<All> = (0..COUNT)
-            .into_par_iter()
-            .map(|p| {
-                let mut moved = *point;
-                moved[p] += STEP;
-                self.errors(&moved)
-            })
-            .collect();
-        let mut slope = Slope { curvature: Matrix::zero(), gradient: [0.0; COUNT], scatter: Matrix::zero() };
-        for (f, flight) in now.iter().enumerate() {
-            for (b, block) in flight.chunks(BLOCK).enumerate() {
-                let mut gradient = [0.0; COUNT];
-                for (w, errors) in block.iter().enumerate() {
-                    for (half, errors) in errors.iter().enumerate() {
-                        for (e, error) in errors.iter().enumerate().filter(|(_, e)| **e != 0.0) {
-                            let (error, scale2) = (f64::from(*error), scales[half][group(e)]);
-                            let relative = error.abs() / scale2.sqrt();
-                            let inlying = if relative > OUTLIER { OUTLIER / relative } else { 1.0 };
-                            let weight = self.weight * inlying / scale2;
-                            let derivative: Point = std::array::from_fn(|p| {
-                                (f64::from(moved[p][f][b * BLOCK + w][half][e]) - error) / STEP
-                            });
-                            slope.curvature.add_square(&derivative, weight);
-                            for (sum, d) in gradient.iter_mut().zip(derivative) {
-                                *sum += weight * error * d;
-                            }
-                        }
-                    }
-                }
-                slope.scatter.add_square(&gradient, 1.0);
-                slope.gradient.iter_mut().zip(gradient).for_each(|(sum, g)| *sum += g);
-            }
-        }
-        let pull = self.prior.precision.apply(&self.prior.offset(point));
-        slope.gradient.iter_mut().zip(pull).for_each(|(sum, pull)| *sum += pull);
-        slope
-    }
-
-    /// The covariance of the estimate: how far it would move with other blocks of the same flights, and what the
-    /// posterior's own width is; the sum, because blocks of one flight share what the world does not know.
-    fn covariance(&self, slope: &Slope) -> Matrix {
-        match slope.curvature.plus(&self.prior.precision).inverse() {
-            Some(bread) => bread.times(&slope.scatter).times(&bread).plus(&bread),
-            None => Matrix::zero(),
-        }
-    }
-}
-
 /// Fits a world to flights of one drone. What flights cannot tell (sensors, battery, floor) is `base`'s, the mass is
 /// as given. `progress` gets the number of the step and of those at most.
 pub fn identify(
@@ -234,64 +94,20 @@ pub fn identify_from(
     flights: &[Flight],
     mut progress: impl FnMut(usize, usize),
 ) -> Identified {
-    let windows: Vec<Windows<'_>> = flights.iter().map(Windows::new).collect();
-    let count: usize = windows.iter().map(Windows::len).sum();
-    let mut floor = [1e-12; GROUPS];
-    for changes in windows.iter().flat_map(Windows::changes) {
-        for (i, change) in changes.iter().enumerate() {
-            let of_group = if i == ERRORS - 1 { 1.0 } else { 3.0 };
-            floor[group(i)] += (MODEL_ERROR * f64::from(*change)).powi(2) / (of_group * count as f64);
-        }
+    let start = start(base, mass_kg);
+    let fit = Fit::new(start.clone(), flights, prior);
+    let Found { point, mut covariance, iterations } = fit.converge(&prior.mean, &mut progress);
+    if flights.iter().any(|flight| !flight.has_battery) {
+        // What another voltage would change is as uncertain as the voltage.
+        let others: Vec<Flight> = flights.iter().map(Flight::with_other_battery).collect();
+        let other = Fit::new(start, &others, prior).converge(&point, |_, _| {}).point;
+        covariance.add_square(&std::array::from_fn(|i| other[i] - point[i]), 1.0);
     }
-    let fit = Fit {
-        start: start(base, mass_kg),
-        windows,
-        prior,
-        weight: WINDOW_WEIGHT / (2 * ERRORS) as f64,
-        count,
-        floor,
-    };
-    let mut point = prior.mean;
-    let mut now = fit.errors(&point);
-    let mut cost = fit.cost(&now, &point);
-    let mut slope = fit.slope(&point, &now);
-    let mut damping = 1e-2;
-    let mut iterations = 0;
-    while iterations < MAX_ITERATIONS {
-        progress(iterations, MAX_ITERATIONS);
-        iterations += 1;
-        let curvature = slope.curvature.plus(&prior.precision);
-        let mut gained = 0.0;
-        while damping < 1e6 {
-            let Some(inverse) = curvature.with_diagonal_times(1.0 + damping).inverse() else {
-                damping *= 10.0;
-                continue;
-            };
-            let step = inverse.apply(&slope.gradient);
-            let next: Point = std::array::from_fn(|p| point[p] - step[p].clamp(-0.5, 0.5));
-            let there = fit.errors(&next);
-            let cost_there = fit.cost(&there, &next);
-            if cost_there < cost {
-                gained = cost - cost_there;
-                (point, now, cost) = (next, there, cost_there);
-                damping = (damping * 0.2).max(1e-5);
-                break;
-            }
-            damping *= 8.0;
-        }
-        if gained > 0.0 {
-            slope = fit.slope(&point, &now);
-        }
-        if gained < CONVERGED {
-            break;
-        }
-    }
-    let covariance = fit.covariance(&slope);
     let mut world = fit.world(&point);
     world.base = "nominal".to_owned();
     let parameters = (0..COUNT).map(|i| estimate(i, prior, &world, &covariance)).collect();
     let confounded = confounded(&covariance);
-    Identified { parameters, confounded, world, windows: count, iterations, point, covariance }
+    Identified { parameters, confounded, world, windows: fit.windows(), iterations, point, covariance }
 }
 
 impl Identified {
