@@ -32,6 +32,12 @@ impl BatteryParams {
         }
     }
 
+    /// Current with rotors at a speed, at the terminals' voltage.
+    pub(crate) fn current_a(&self, rpm: &[f32; 4], voltage_v: f32) -> f32 {
+        let cubes = rpm.iter().fold(0.0, |sum, r| sum + r * r * r);
+        self.idle_current_a + self.power_coefficient * cubes / voltage_v
+    }
+
     /// Voltage without load at a charge in [0, 1].
     pub(crate) fn open_circuit(&self, charge: f32) -> f32 {
         let position = charge * 10.0;
@@ -67,8 +73,7 @@ impl Battery {
 
     /// One step with rotors at a speed.
     pub(crate) fn step(&mut self, p: &BatteryParams, rpm: &[f32; 4]) {
-        let cubes = rpm.iter().fold(0.0, |sum, r| sum + r * r * r);
-        self.current_a = p.idle_current_a + p.power_coefficient * cubes / self.voltage_v;
+        self.current_a = p.current_a(rpm, self.voltage_v);
         let charge = self.charge - self.current_a * p.charge_per_ampere;
         self.charge = if charge > 0.0 { charge } else { 0.0 };
         let voltage = p.open_circuit(self.charge) - p.resistance_ohm * self.current_a;

@@ -126,6 +126,11 @@ impl Drone {
         }
     }
 
+    /// Turns faster by this, rad/s in the body frame.
+    pub fn add_rates(&mut self, by: Vec3) {
+        self.state.rates += by;
+    }
+
     /// The true state.
     #[inline]
     #[must_use]

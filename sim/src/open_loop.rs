@@ -1,6 +1,6 @@
 //! Predictions from a log: the rotors follow logged commands, the body follows the rotors.
 
-use steady_common::{Mat3, State, Vec3};
+use steady_common::{Mat3, State, Vec3, math};
 
 use crate::body::{self, Air};
 use crate::motors::{Heat, MAX_MOTOR_THRUST_N};
@@ -31,6 +31,19 @@ impl Params {
     #[must_use]
     pub fn thrust_asked(&self, pwm: [f32; 4], battery_v: f32) -> [f32; 4] {
         pwm.map(|pwm| self.motors.thrust_at_voltage(pwm * (1.0 / 65535.0) * battery_v) / MAX_MOTOR_THRUST_N)
+    }
+
+    /// Current out of the battery with rotors at these speeds, A, at a voltage under load; 0 with an ideal one.
+    #[must_use]
+    pub fn current_a(&self, rpm: &[f32; 4], battery_v: f32) -> f32 {
+        self.battery.as_ref().map_or(0.0, |battery| battery.current_a(rpm, battery_v))
+    }
+
+    /// Voltage without load at a part of the battery's capacity, V.
+    #[must_use]
+    pub fn open_circuit_v(&self, charge: f32) -> f32 {
+        let charge = math::clamp(charge, 0.0, 1.0);
+        self.battery.as_ref().map_or(self.full_voltage_v, |battery| battery.open_circuit(charge))
     }
 
     /// One physics step of a body whose rotors turn at these speeds, with an angular acceleration that nothing

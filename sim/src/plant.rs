@@ -2,6 +2,8 @@
 //!
 //! The virtual Crazyflie and the native drone fly the same plant, with the same noise.
 
+use std::sync::Arc;
+
 use steady_common::{Action, State, Vec3, math};
 
 use crate::airspace;
@@ -10,6 +12,7 @@ use crate::initial::Initial;
 use crate::mocap::MocapSample;
 use crate::motors::MAX_MOTOR_THRUST_N;
 use crate::params::Params;
+use crate::residual::{Residual, input};
 use crate::rng::Rng;
 use crate::world::{World, WorldError};
 
@@ -21,6 +24,8 @@ const GYRO_REST_STD: f32 = 0.0026;
 const ACCELEROMETER_REST_STD: f32 = 0.021;
 /// Cut-off of the accelerometer's own filter, Hz.
 const ACCELEROMETER_HZ: f32 = 145.0;
+/// A residual is computed every so many steps: it changes slowly.
+const RESIDUAL_STEPS: u32 = 4;
 /// Random stream of the sensors' noise, apart from the drone's own.
 const NOISE_STREAM: u64 = 1000;
 /// A landed drone is at most this far above its resting height, m.
@@ -50,6 +55,7 @@ pub struct PlantParams {
     gyro_noise: f32,
     force_noise: f32,
     thrust_n_per_rpm2: f32,
+    residual: Option<Arc<Residual>>,
 }
 
 impl PlantParams {
@@ -64,7 +70,13 @@ impl PlantParams {
         let gyro_noise = std::mem::take(&mut world.imu.gyro_noise_std_rad_s);
         let force_noise = std::mem::take(&mut world.imu.accelerometer_noise_std_m_s2);
         let thrust_n_per_rpm2 = world.motors.thrust_n_per_rpm2;
-        Ok(Self { params: world.compile_with_sensors()?, gyro_noise, force_noise, thrust_n_per_rpm2 })
+        Ok(Self { params: world.compile_with_sensors()?, gyro_noise, force_noise, thrust_n_per_rpm2, residual: None })
+    }
+
+    /// With what the world's equations lack.
+    #[must_use]
+    pub fn with_residual(self, residual: Residual) -> Self {
+        Self { residual: Some(Arc::new(residual)), ..self }
     }
 
     /// The constants of a physics step.
@@ -93,6 +105,10 @@ pub struct Plant {
     pub imbalance_g_mm: [f32; 4],
     /// Where the heavy sides of the propellers point, rad.
     heavy_side_rad: [f32; 4],
+    /// Of the residual at its last step: force, N in the world frame, and change of the rates in a step, rad/s.
+    unexplained: (Vec3, Vec3),
+    /// Steps since the motors began to turn.
+    turning: u32,
 }
 
 impl Plant {
@@ -110,6 +126,8 @@ impl Plant {
             downwash_n: Vec3::ZERO,
             imbalance_g_mm: [0.0; 4],
             heavy_side_rad: [0.0; 4],
+            unexplained: (Vec3::ZERO, Vec3::ZERO),
+            turning: 0,
         }
     }
 
@@ -135,7 +153,12 @@ impl Plant {
         for ((given, pwm), health) in given.iter_mut().zip(pwm).zip(self.motor_health) {
             *given = (f32::from(pwm) * health) as u16;
         }
-        self.drone.step_pwm(&self.world.params, given, self.push_n + self.downwash_n);
+        if self.world.residual.is_some() {
+            self.follow_residual(pwm != [0; 4]);
+        }
+        let (unexplained_n, turn) = self.unexplained;
+        self.drone.step_pwm(&self.world.params, given, self.push_n + self.downwash_n + unexplained_n);
+        self.drone.add_rates(turn);
         let sample = self.drone.imu().unwrap_or_default();
         let shaken = self.shaken();
         let mean_rpm = self.drone.rpm().iter().sum::<f32>() / 4.0;
@@ -154,6 +177,19 @@ impl Plant {
             pressure_pa: 101_325.0 - 12.01 * altitude_m + 1.2 * f64::from(self.rng.normal()),
             battery_v: self.battery_v(),
             mocap: self.drone.mocap(),
+        }
+    }
+
+    /// Computes what the world's equations lack, in the air.
+    fn follow_residual(&mut self, is_turning: bool) {
+        let Some(residual) = self.world.residual.clone() else { return };
+        self.turning = if is_turning { self.turning + 1 } else { 0 };
+        if !is_turning || self.is_on_floor() {
+            self.unexplained = (Vec3::ZERO, Vec3::ZERO);
+        } else if self.turning.is_multiple_of(RESIDUAL_STEPS) {
+            let (force, turn) =
+                residual.at(&input(self.truth(), self.thrust(), self.turning as f32 / RATE_HZ));
+            self.unexplained = (force * self.world.params.mass_kg, turn * (1.0 / RATE_HZ));
         }
     }
 
