@@ -68,6 +68,7 @@ impl Flight {
                     samples: samples[begin..end].to_vec(),
                     take_off: 100,
                     landing: end - begin - 1,
+                    commands: Vec::new(),
                     mount_rad: Vec3::ZERO,
                     has_pose: false,
                     has_battery: piece.iter().all(|reading| reading.battery_v.is_some()),

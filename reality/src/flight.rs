@@ -15,8 +15,15 @@ pub const RATE_HZ: f64 = 100.0;
 pub const DT_S: f32 = 0.01;
 /// The same, µs.
 const SAMPLE_US: u64 = 10_000;
+/// Commands in a sample where they were logged at the control rate.
+pub const COMMANDS: usize = 5;
+/// Time between two of them, µs.
+const STEP_US: u64 = SAMPLE_US / COMMANDS as u64;
 /// From a logged control step to the middle of the time in which the motors have its command, µs.
 const COMMAND_US: u64 = 2_000;
+/// By how much the firmware's filter delays the rates that its log has, s: a second-order Butterworth filter of 80 Hz.
+/// To a fit it looks like a delay of the commands.
+pub const RATES_DELAY_S: f32 = 0.0028;
 /// Below this the attitude is motion capture's, above it the gyroscope's, Hz.
 const ATTITUDE_CROSSOVER_HZ: f32 = 2.0;
 /// Accelerations are differences of velocities this many samples before and after.
@@ -50,6 +57,8 @@ pub struct Flight {
     pub name: String,
     /// Samples at [`RATE_HZ`], from before take-off until after landing.
     pub samples: Vec<Sample>,
+    /// What the motors got at the control rate, [`COMMANDS`] a sample, where it was logged.
+    pub commands: Vec<[f32; 4]>,
     /// First sample in the air.
     pub take_off: usize,
     /// Last sample in the air.
@@ -124,6 +133,7 @@ impl Flight {
         let mut flight = Self {
             name: name.to_owned(),
             samples,
+            commands: Vec::new(),
             take_off: index(begin_s),
             landing: index(end_s),
             mount_rad: Vec3::ZERO,
@@ -177,9 +187,23 @@ impl Flight {
             });
         }
         let take_off = take_off?;
+        let mut acting = 0;
+        let commands = (0..(samples.len() * COMMANDS) as u64)
+            .map(|i| {
+                // The middle of a step; a command acts from half a step before until half a step after its own.
+                let middle_us = first_us + i * STEP_US + STEP_US / 2;
+                while steps.get(acting + 1).is_some_and(|next| {
+                    next.time_us + COMMAND_US - STEP_US / 2 <= middle_us
+                }) {
+                    acting += 1;
+                }
+                steps[acting].pwm.map(f32::from)
+            })
+            .collect();
         ((landing - take_off) as f64 >= MIN_FLIGHT_S * RATE_HZ).then(|| Self {
             name: name.to_owned(),
             samples,
+            commands,
             take_off,
             landing,
             mount_rad: Vec3::ZERO,

@@ -4,12 +4,12 @@ use core::f32::consts::SQRT_2;
 
 use steady_common::{State, Vec3, math};
 use steady_sim::world::Integrator;
-use steady_sim::{Params, World, WorldError};
+use steady_sim::{MAX_MOTOR_THRUST_N, Params, World, WorldError};
 
-use crate::flight::{DT_S, Flight, Sample};
+use crate::flight::{COMMANDS, DT_S, Flight, Sample};
 
 /// Physics steps a sample: 500 Hz, at which a step's error is below what is measured.
-const STEPS: usize = 5;
+const STEPS: usize = COMMANDS;
 /// A trim is taken from this many samples before a prediction: three seconds.
 const TRIM_SAMPLES: usize = 300;
 
@@ -28,6 +28,7 @@ pub struct Predictor<'a> {
     params: Params,
     /// Rotor speeds, [`STEPS`] a sample.
     rpm: Vec<[f32; 4]>,
+    thrust_n_per_rpm2: f32,
 }
 
 impl<'a> Predictor<'a> {
@@ -44,9 +45,11 @@ impl<'a> Predictor<'a> {
         let params = world.compile()?;
         let rpm = params.rotor_speeds((0..flight.samples.len() * STEPS).map(|step| {
             // The middle of the step, and between the samples' commands: a delay is not a number of steps.
-            command(&flight.samples, (step as f32 + 0.5) / STEPS as f32 - delay)
+            let place = (step as f32 + 0.5) / STEPS as f32 - delay;
+            let (pwm, battery_v) = command(&flight.samples, place);
+            (exactly(&flight.commands, place).unwrap_or(pwm), battery_v)
         }));
-        Ok(Self { flight, params, rpm })
+        Ok(Self { flight, params, rpm, thrust_n_per_rpm2: world.motors.thrust_n_per_rpm2 })
     }
 
     /// Flies from the sample `start` for `horizon` samples; `each` gets the samples' numbers and states.
@@ -61,6 +64,16 @@ impl<'a> Predictor<'a> {
             }
             each(start + k, &state);
         }
+    }
+
+    /// Rotor speeds of M1..M4 at a sample, rpm.
+    pub fn rpm(&self, sample: usize) -> &[f32; 4] {
+        &self.rpm[sample * STEPS]
+    }
+
+    /// Thrusts of M1..M4 at a sample, as parts of [`MAX_MOTOR_THRUST_N`].
+    pub fn thrust(&self, sample: usize) -> [f32; 4] {
+        self.rpm(sample).map(|rpm| rpm * rpm * self.thrust_n_per_rpm2 / MAX_MOTOR_THRUST_N)
     }
 
     /// What the world says at a flown state: angular acceleration, rad/s², and specific force along body z, m/s².
@@ -105,6 +118,17 @@ impl<'a> Predictor<'a> {
             })
             .collect()
     }
+}
+
+/// PWM at a place between the samples where every command was logged.
+fn exactly(commands: &[[f32; 4]], place: f32) -> Option<[f32; 4]> {
+    let last = commands.len().checked_sub(1)?;
+    // From the middle of one to that of the next.
+    let place = (place * COMMANDS as f32 - 0.5).clamp(0.0, last as f32);
+    let i = (place as usize).min(last.saturating_sub(1));
+    let part = place - i as f32;
+    let (a, b) = (commands.get(i)?, commands.get(i + 1)?);
+    Some(std::array::from_fn(|motor| a[motor] + (b[motor] - a[motor]) * part))
 }
 
 /// Sums over time of what the world says of the flown states, and of what was felt.

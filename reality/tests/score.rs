@@ -38,6 +38,7 @@ fn flown_by(world: &World) -> Flight {
         samples,
         take_off: 100,
         landing: 1100,
+        commands: Vec::new(),
         mount_rad: Vec3::ZERO,
         has_pose: true,
         has_battery: true,

@@ -5,6 +5,7 @@
 //! too, so that none has to be weighed against another by hand; outliers count less. Uncertainties come from
 //! how much blocks of windows disagree.
 
+mod battery;
 mod fit;
 mod linear;
 pub mod parameters;
@@ -104,6 +105,8 @@ pub fn identify_from(
         covariance.add_square(&std::array::from_fn(|i| other[i] - point[i]), 1.0);
     }
     let mut world = fit.world(&point);
+    // Parameters keep to their ranges, so the world is valid and its battery is fitted.
+    let _ = battery::fit(&mut world, flights);
     world.base = "nominal".to_owned();
     let parameters = (0..COUNT).map(|i| estimate(i, prior, &world, &covariance)).collect();
     let confounded = confounded(&covariance);
