@@ -2,6 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 
+use steady_learn::discovery::Settings as Discovery;
+
 use crate::closed_loop::TrustRegion;
 use crate::train::config::changed;
 
@@ -9,11 +11,11 @@ use crate::train::config::changed;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Model {
-    /// What all skills predict of the next state.
+    /// The simulator, its parameters identified from the flights, and skills for what it lacks.
     #[default]
-    Skills,
-    /// The simulator, its parameters identified from the flights.
     Simulator,
+    /// What all skills predict of the next state, without the simulator.
+    Skills,
 }
 
 /// How flights become better gains.
@@ -24,7 +26,9 @@ pub struct Config {
     pub model: Model,
     /// Whether new skills are discovered; without, the simulator's are transferred alone.
     pub discovery: bool,
-    /// Width of the hidden layers of the new φ and μ.
+    /// New skills on the simulator's residual; 0 leaves its inputs alone (`model = "simulator"`).
+    pub units: usize,
+    /// Width of the hidden layers of the new φ and μ (`model = "skills"`, like all below but for `tau`).
     pub hidden: i64,
     pub features: i64,
     /// Transitions of a gradient step.
@@ -61,6 +65,7 @@ impl Default for Config {
         Self {
             model: Model::default(),
             discovery: true,
+            units: 16,
             hidden: 128,
             features: 260,
             batch: 512,
@@ -109,11 +114,16 @@ impl Config {
         Ok(config)
     }
 
+    /// How skills for what the simulator lacks are learned.
+    pub(super) fn discovery(&self) -> Discovery {
+        Discovery { units: self.units, ..Discovery::default() }
+    }
+
     pub fn trust_region(&self, scale: f32) -> TrustRegion {
         match self.model {
             Model::Skills => TrustRegion { step: self.step, fast_step: self.fast_step, scale },
             // Whole flights show what fast loops do, and need no small steps.
-            Model::Simulator => TrustRegion { step: 1.0, fast_step: 0.5, scale },
+            Model::Simulator => TrustRegion { step: 1.5, fast_step: 1.0, scale },
         }
     }
 }

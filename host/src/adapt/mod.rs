@@ -3,8 +3,8 @@
 //! [`flights`] windows log records into transitions ([`official`] those of the official firmware), [`discovery`]
 //! learns the skills that the simulator lacks, [`dynamics`] predicts the next state with all skills, [`rollout`]
 //! predicts flights with other gains, [`improvement`] finds the best of those in the trust region, and [`worlds`]
-//! flies the result in simulated worlds that resemble the data. [`search`] is another way: the simulator's parameters
-//! are identified from the flights, and gains searched in it. [`adapt`] puts it together.
+//! flies the result in simulated worlds that resemble the data. [`simulator`] is the way that is taken by default: the
+//! simulator itself, corrected by the flights, and gains searched in it. [`adapt`] puts it together.
 
 pub mod adapter;
 pub mod config;
@@ -15,7 +15,7 @@ pub mod improvement;
 pub mod official;
 pub mod report;
 pub mod rollout;
-pub mod search;
+pub mod simulator;
 pub mod worlds;
 
 use std::path::{Path, PathBuf};
@@ -23,6 +23,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result, ensure};
 use steady_common::GainTable;
 use steady_sim::World;
+use steady_sim::script::Course;
 
 use crate::log::replay::replay;
 use crate::log::{self, Log};
@@ -35,8 +36,7 @@ use adapter::Adapter;
 use config::{Config, Model};
 use flights::{FlightData, Windowing};
 pub use report::AdaptReport;
-use report::{Evidence, Improvement, Prediction};
-use search::CorrectedSimulator;
+use report::Evidence;
 use worlds::{ConsistentWorlds, prediction_error};
 
 /// Shorter pieces of flights are not used, s.
@@ -52,6 +52,8 @@ pub struct AdaptOptions {
     pub transfer_only: bool,
     /// Changed settings, as `KEY=VALUE`.
     pub changes: Vec<String>,
+    /// What was flown; the newest flight's references if it is not known.
+    pub course: Option<Course>,
     /// Scale of the trust region.
     pub scale: f32,
     /// Seed of everything random.
@@ -109,33 +111,12 @@ pub fn adapt(options: &AdaptOptions) -> Result<Adaptation> {
         }
         Model::Simulator => {
             let flights: Vec<FlightData> = iterations.into_iter().flat_map(|(_, flights)| flights).collect();
-            let corrected = CorrectedSimulator::of(&training, &options.logs, options.seed)?;
-            let references: Vec<_> = flight.steps.iter().map(|s| s.reference).collect();
-            let found = corrected.search(&present, &references, &region, options.seed, options.threads)?;
+            let corrected = simulator::Corrected::of(&training, options, &config, &flight)?;
+            let found = corrected.search(&present, &region, options);
             let length = Windowing::of(&trainer.task).steps_per_transition(&flights);
-            let identified = corrected.identified.world.compile_for_control()?;
-            let evidence = Evidence {
-                flights: flights.len(),
-                steps: flights.iter().map(|f| f.steps.len()).sum(),
-                replayed,
-                discovery: None,
-                prediction: Prediction {
-                    simulator: prediction_error(&simulator, &flights, length),
-                    transfer: prediction_error(&identified, &flights, length),
-                    discovery: None,
-                    reduction: None,
-                },
-                improvement: Improvement {
-                    present: found.present,
-                    predicted: found.change,
-                    std: found.change_std,
-                },
-                divergence: None,
-                gradient: None,
-                parameters: corrected.identified.parameters.clone(),
-                trace: Vec::new(),
-            };
-            (evidence, found.theta, corrected.check(&present, &references, options.threads))
+            let gap = prediction_error(&simulator, &flights, length);
+            let evidence = corrected.evidence(&found, &flights, length, gap, replayed)?;
+            (evidence, found.theta, corrected.check(&present, options.threads))
         }
     };
     let accepted = worlds.accept(&theta, &proposed)?;

@@ -33,6 +33,10 @@ pub struct AdaptReport {
     pub divergence: Option<f64>,
     /// Parameters of the simulator, where they were identified.
     pub parameters: Vec<Parameter>,
+    /// How late motion capture is, s, where it was fitted.
+    pub latency_s: Option<f64>,
+    /// What the simulator lacks even so.
+    pub lacking: Option<Lacking>,
     /// What worlds that resemble the data say of the table.
     pub worlds: WorldCheck,
     /// Gains, most changed first.
@@ -54,6 +58,18 @@ pub struct Prediction {
     pub discovery: Option<f64>,
     /// How much smaller the error is with discovery, over pieces.
     pub reduction: Option<Estimate>,
+}
+
+/// What the simulator lacks with its parameters identified: accelerations along the world's x, y and z, m/s², and
+/// angular ones about the body's, rad/s².
+#[derive(Clone, Copy, Debug, Serialize)]
+pub struct Lacking {
+    /// Transitions of a tenth of a second.
+    pub transitions: usize,
+    /// Root mean square.
+    pub unexplained: [f64; 6],
+    /// Part of the squares that the new skills leave on pieces of flights that were not fitted.
+    pub left: [f64; 6],
 }
 
 /// Predicted change of a flight's cumulative reward.
@@ -105,6 +121,8 @@ pub(super) struct Evidence {
     pub(super) divergence: Option<f64>,
     pub(super) gradient: Option<[Delta; 2]>,
     pub(super) parameters: Vec<Parameter>,
+    pub(super) latency_s: Option<f32>,
+    pub(super) lacking: Option<Lacking>,
     pub(super) trace: Vec<[f64; 2]>,
 }
 
@@ -122,6 +140,8 @@ impl Evidence {
             divergence: Some(step.divergence),
             gradient: Some([step.gradient, step.gradient_std]),
             parameters: Vec::new(),
+            latency_s: None,
+            lacking: None,
             trace: adapter.new.as_ref().map(|new| new.trace.clone()).unwrap_or_default(),
         }
     }
@@ -155,6 +175,8 @@ impl AdaptReport {
             step: accepted.part,
             divergence: evidence.divergence.map(|divergence| divergence * part * part),
             parameters: evidence.parameters,
+            latency_s: evidence.latency_s.map(f64::from),
+            lacking: evidence.lacking,
             worlds: accepted.check,
             gains,
             trace: evidence.trace,

@@ -9,6 +9,7 @@ use serde::Serialize;
 use steady_common::exploration::Exploration;
 use steady_common::law::{self, Vehicle};
 use steady_common::{Action, GainTable, Gains, Reference, State};
+use steady_learn::search::Path;
 use steady_native::{Plan, Until};
 use steady_sim::params::STEPS_PER_CONTROL;
 use steady_sim::plant::PlantParams;
@@ -41,7 +42,7 @@ const SIGNATURE_LEN: usize = 13;
 #[derive(Debug)]
 pub struct ConsistentWorlds {
     worlds: Vec<(u64, PlantParams)>,
-    references: Vec<Reference>,
+    path: Path,
     present: GainTable,
     until: Until,
     threads: usize,
@@ -107,17 +108,18 @@ impl ConsistentWorlds {
             drawn.into_iter().map(|(seed, world, s)| (distance(&s), seed, world)).collect();
         near.sort_by(|a, b| a.0.total_cmp(&b.0));
         let worlds = near.into_iter().take(KEPT).map(|(_, seed, world)| (seed, world)).collect();
-        Ok(Self { worlds, references, present: *present, until: Until::TaskEnd, threads })
+        let path = Path::References(references);
+        Ok(Self { worlds, path, present: *present, until: Until::TaskEnd, threads })
     }
 
     /// These worlds, flown until the drone has landed: hard loops show at touchdown first.
     pub fn new(
         worlds: Vec<(u64, PlantParams)>,
-        references: &[Reference],
+        path: &Path,
         present: &GainTable,
         threads: usize,
     ) -> Self {
-        Self { worlds, references: references.to_vec(), present: *present, until: Until::Landed, threads }
+        Self { worlds, path: path.clone(), present: *present, until: Until::Landed, threads }
     }
 
     /// As much of a step as these worlds do not refuse, by [`TrustRegion::backtrack`].
@@ -140,7 +142,7 @@ impl ConsistentWorlds {
     }
 
     fn compare(&self, old: &[WorldFlight], new: &Gains) -> Result<WorldCheck> {
-        let new = self.fly_gains(new)?;
+        let new = self.fly(&GainTable { gains: *new, ..self.present })?;
         let mean = |flights: &[WorldFlight]| {
             let mean = flights.iter().map(|f| f.reward).sum::<f64>() / flights.len().max(1) as f64;
             mean.is_finite().then_some(mean)
@@ -151,16 +153,11 @@ impl ConsistentWorlds {
         Ok(WorldCheck { refused: refusal(&pairs), present_reward: mean(old), new_reward: mean(&new), worlds })
     }
 
-    /// Flies the references with other gains in every world.
-    pub fn fly_gains(&self, gains: &Gains) -> Result<Vec<WorldFlight>> {
-        self.fly(&GainTable { gains: *gains, ..self.present })
-    }
-
-    /// Flies the references in every world, without noise.
+    /// Flies in every world, without noise.
     fn fly(&self, table: &GainTable) -> Result<Vec<WorldFlight>> {
         jobs::map(self.threads, &self.worlds, |(seed, world)| {
             let plan = Plan { until: self.until, ..plan(table, *seed) };
-            let flown = steady_native::fly_references(world, &plan, &self.references, |_| {});
+            let flown = self.path.fly(world, &plan, |_| {});
             let crashed = flown.metrics.is_none_or(|m| m.crash.is_some());
             Ok(WorldFlight {
                 reward: flown.metrics.map_or(f64::NEG_INFINITY, |m| m.cumulative_reward),

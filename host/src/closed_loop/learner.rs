@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::Result;
 use steady_common::GainTable;
+use steady_sim::script::Course;
 
 /// Something that learns from flights.
 pub trait Learner: Sync {
@@ -25,6 +26,8 @@ pub struct SkillLearner {
     pub transfer_only: bool,
     /// Changed settings of the adaptation, as `KEY=VALUE`.
     pub changes: Vec<String>,
+    /// What is flown.
+    pub course: Option<Course>,
     /// Seed of everything random.
     pub seed: u64,
     pub threads: usize,
@@ -37,6 +40,8 @@ impl SkillLearner {
             run: run.to_owned(),
             transfer_only: settings.transfer_only,
             changes: settings.changes.clone(),
+            // A task that cannot be read is refused by who flies it.
+            course: settings.task.parse().ok(),
             seed: settings.seed,
             threads,
         }
@@ -55,6 +60,7 @@ impl Learner for SkillLearner {
             logs: logs.to_vec(),
             transfer_only: self.transfer_only,
             changes: self.changes.clone(),
+            course: self.course.clone(),
             scale,
             seed: self.seed,
             threads: self.threads,

@@ -6,9 +6,10 @@ use std::time::Duration;
 use anyhow::Result;
 use clap::Args;
 use indicatif::{ProgressBar, ProgressFinish};
+use steady_sim::script::Course;
 
 use super::parse;
-use crate::adapt::report::{Improvement, NAME, Prediction};
+use crate::adapt::report::{Improvement, Lacking, NAME, Prediction};
 use crate::adapt::{AdaptOptions, AdaptReport, adapt};
 use crate::files;
 use crate::provenance::Provenance;
@@ -24,6 +25,10 @@ pub(crate) struct Cmd {
     /// Logs of flights: files, or folders with logs in them.
     #[arg(long, required = true, num_args = 1..)]
     logs: Vec<PathBuf>,
+    /// What was flown: a task, or a file of polynomial pieces (.csv). Without it, gains are searched for all of the
+    /// newest flight, take-off and landing included.
+    #[arg(long)]
+    task: Option<Course>,
     /// Use the simulator's skills alone, without discovery.
     #[arg(long)]
     transfer_only: bool,
@@ -66,6 +71,7 @@ impl Cmd {
                 logs: self.logs.clone(),
                 transfer_only: self.transfer_only,
                 changes: self.changes.clone(),
+                course: self.task.clone(),
                 scale: 1.0,
                 seed,
                 threads: self.threads,
@@ -171,6 +177,16 @@ fn show(report: &AdaptReport, out: &Path) {
     println!(
         "reward of a flight: {present:.0} now; predicted reward change {predicted:+.0} ± {std:.0} by the whole step"
     );
+    if let Some(latency_s) = report.latency_s {
+        println!("motion capture is about {:.0} ms late", 1e3 * latency_s);
+    }
+    if let Some(Lacking { unexplained: [x, y, z, p, q, r], left, .. }) = report.lacking {
+        println!(
+            "the simulator lacks {x:.2}, {y:.2}, {z:.2} m/s² and {p:.2}, {q:.2}, {r:.2} rad/s² (root mean squares); new \
+             skills leave {} of the squares where they were not fitted",
+            left.map(|left| format!("{:.0} %", 100.0 * left)).join(", ")
+        );
+    }
     for p in report.parameters.iter().filter(|p| p.is_told) {
         println!("{:<26} {:>10.3e} ({:.2e} to {:.2e})", p.name, p.value, p.low, p.high);
     }

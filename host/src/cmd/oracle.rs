@@ -11,6 +11,7 @@ use steady_common::gains::GAINS;
 
 use crate::train::config::Config;
 use crate::train::oracle::{self, Search};
+use steady_learn::cma;
 use crate::train::trainer::JUDGEMENT_SEED;
 
 /// Search gains directly in a world: the ceiling for everything that learns.
@@ -56,14 +57,13 @@ struct Found {
 impl Cmd {
     pub(crate) fn run(self) -> Result<()> {
         let task = Config::preset(&self.preset, &[format!("world={}", self.world)])?.task()?;
-        let search = Search {
+        let cma = cma::Search {
             population: self.population,
             generations: self.generations,
-            episodes: self.episodes,
             seed: self.seed,
-            threads: self.threads,
-            ..Search::default()
+            ..Search::default().cma
         };
+        let search = Search { cma, episodes: self.episodes, threads: self.threads };
         let started = Instant::now();
         let gains = oracle::search(&task, &search, |generation, best| {
             if !self.json && generation % 10 == 9 {

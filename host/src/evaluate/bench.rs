@@ -263,8 +263,8 @@ impl Bench {
                 training::train_into(&folder, &config, *seed, 1).map(|_| ())
             }
             Job::Search { world, task } => {
-                let start = self.trained(self.first_seed(), false)?;
-                let gains = ceiling::search(&self.world(world)?.params, *task, &start, protocol);
+                let starts = [self.trained(self.first_seed(), false)?, GainTable::built_in()];
+                let gains = ceiling::search(&self.world(world)?.params, *task, &starts, protocol);
                 write(&self.search_path(world, *task), &Searched { gains: gains.to_array() })
             }
             Job::Learn(key) => self.learn(key),

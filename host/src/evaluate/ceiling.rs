@@ -1,36 +1,36 @@
 //! The oracle: gains searched in the very world and task that they are judged in.
 
+use steady_common::gains::GAIN_COUNT;
 use steady_common::{GainTable, Gains};
-use steady_native::{Plan, Until};
+use steady_learn::cma::gains_of;
+use steady_learn::search::{Path, Problem, Settings};
 use steady_sim::Task;
 use steady_sim::plant::PlantParams;
-
-use crate::train::oracle::{Search, climb, gains_of, theta_of};
 
 use super::suite::Protocol;
 
 /// Seeds of the search's flights: beyond every loop's.
 const FIRST_SEED: u64 = 1 << 48;
 
-/// Searches gains for the highest mean cumulative reward of native flights, from `start` on.
-pub(crate) fn search(world: &PlantParams, task: Task, start: &GainTable, protocol: &Protocol) -> Gains {
-    let settings = Search {
+/// Searches gains for the highest mean cumulative reward of native flights: the best of searches from several tables.
+pub(crate) fn search(world: &PlantParams, task: Task, starts: &[GainTable], protocol: &Protocol) -> Gains {
+    let worlds: Vec<(u64, PlantParams)> =
+        (0..protocol.oracle_flights.max(1) as u64).map(|i| (FIRST_SEED + i, world.clone())).collect();
+    let settings = Settings {
         population: protocol.oracle_population,
         generations: protocol.oracle_generations,
-        sigma: 0.2,
-        ..Search::default()
+        l2_penalty: 0.0,
+        ..Settings::default()
     };
-    let judge = |theta: &[f32; 24]| {
-        let table = GainTable { gains: gains_of(theta), ..*start };
-        let reward = |i| {
-            let plan = Plan { table, seed: FIRST_SEED + i, until: Until::TaskEnd, ..Plan::new(task) };
-            let flown = steady_native::fly(world, &plan, |_| {});
-            flown.metrics.map_or(f64::NEG_INFINITY, |m| m.cumulative_reward)
-        };
-        let flights = protocol.oracle_flights.max(1) as u64;
-        let mean = (0..flights).map(reward).sum::<f64>() / flights as f64;
-        if mean.is_finite() { mean } else { f64::NEG_INFINITY }
-    };
-    let (theta, _) = climb(theta_of(&start.gains), &settings, judge, |_, _| {});
-    gains_of(&theta)
+    let path = Path::Task(task.into());
+    let found = (1..).zip(starts).map(|(seed, present)| {
+        let found = Problem { worlds: &worlds, path: &path, present }.search(
+            &[f64::INFINITY; GAIN_COUNT],
+            &settings,
+            seed,
+        );
+        (found.failed, -(found.present + found.change), gains_of(&found.theta))
+    });
+    let best = found.min_by(|a, b| a.0.cmp(&b.0).then(a.1.total_cmp(&b.1)));
+    best.map_or_else(Gains::nominal, |(_, _, gains)| gains)
 }
