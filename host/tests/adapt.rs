@@ -7,7 +7,7 @@ use std::path::Path;
 use std::process::Command;
 
 use steady::adapt::adapter::Adapter;
-use steady::adapt::config::Config;
+use steady::adapt::config::{Config, Model};
 use steady::adapt::discovery::{Discovery, correlations};
 use steady::adapt::dynamics::{Linear, STATE_LEN};
 use steady::adapt::flights::{FlightData, FlightTransition, Windowing};
@@ -51,6 +51,11 @@ fn records(task: Task, seed: u32) -> Vec<Record> {
 
 fn flights(task: Task, seed: u32) -> Vec<FlightData> {
     FlightData::from_records(&records(task, seed), 500)
+}
+
+/// What skills predict of the next state, without the simulator.
+fn skills() -> Config {
+    Config { model: Model::Skills, ..Config::default() }
 }
 
 fn trained() -> Trainer {
@@ -120,7 +125,7 @@ fn a_missing_record_parts_a_flight() {
 fn new_skills_and_gains_move_and_the_simulators_stay() {
     let trainer = trained();
     let theta = theta_of(&Gains::nominal());
-    let config = Config { updates: 40, ..Config::default() };
+    let config = Config { updates: 40, ..skills() };
     let frozen = |t: &Trainer| {
         [&t.skills.phi.trainable, &t.skills.mu.trainable, &t.skills.rho.trainable].map(|n| n.flat().copy())
     };
@@ -206,7 +211,7 @@ fn flights_in_a_world_with_a_gap_lead_to_better_gains() {
             FlightData::from_records(&fly("paper", Task::TakeoffLand, gains, seed).records, 500)
         };
         flown.push((0..2).flat_map(|seed| fly(10 + 2 * iteration + seed)).collect());
-        let config = Config { updates: 20, ..Config::default() };
+        let config = Config { updates: 20, ..skills() };
         let region = config.trust_region(1.0);
         let mut adapter = Adapter::new(config, &trainer, theta, 1);
         for (number, flights) in flown.iter().enumerate() {
@@ -230,7 +235,7 @@ fn a_smaller_scale_takes_a_smaller_step() {
     let theta = theta_of(&Gains::nominal());
     let flights = flights(Task::TakeoffLand, 1);
     let largest = |scale: f32| {
-        let config = Config { discovery: false, ..Config::default() };
+        let config = Config { discovery: false, ..skills() };
         let region = config.trust_region(scale);
         let mut adapter = Adapter::new(config, &trainer, theta, 1);
         adapter.add(0, flights.clone());
@@ -261,7 +266,7 @@ fn implausible_steps_are_left_out() {
     let parted = FlightData::from_records(&all, 10);
     assert_eq!(parted.len(), 3);
     let trainer = trained();
-    let config = Config { updates: 5, ..Config::default() };
+    let config = Config { updates: 5, ..skills() };
     let mut adapter = Adapter::new(config, &trainer, theta_of(&Gains::nominal()), 1);
     adapter.add(0, parted);
     let region = adapter.config.trust_region(1.0);
@@ -304,6 +309,9 @@ fn write_log(path: &Path, records: &[Record]) {
     std::fs::write(path, log.finish().unwrap()).unwrap();
 }
 
+/// A search of a few flights.
+const QUICK: &str = "generations=2";
+
 #[test]
 fn from_a_run_and_a_log_to_a_table() {
     let folder = tempfile::tempdir().unwrap();
@@ -321,11 +329,12 @@ fn from_a_run_and_a_log_to_a_table() {
         steady(&["train", "--preset", "smoke", "--set", "rounds=2", "--out", "run", "--json"]);
     assert_eq!(code, Some(0), "{error}");
     write_log(&at("log00"), &records(Task::TakeoffLand, 1));
-    let adapt = ["adapt", "--run", "run", "--logs", "log00", "--out", "new", "--json", "--set", "updates=20"];
+    let adapt = ["adapt", "--run", "run", "--logs", "log00", "--out", "new", "--json", "--set", QUICK];
     let (code, out, error) = steady(&adapt);
     assert_eq!(code, Some(0), "{error}");
     let report: serde_json::Value = serde_json::from_str(&out).unwrap();
-    assert_eq!(report["flights"], 1);
+    assert_eq!((&report["flights"], &report["model"]), (&1.into(), &"simulator".into()));
+    assert!(report["latency_s"].as_f64().unwrap() > 0.0 && !report["lacking"].is_null(), "{out}");
     assert!(report["replayed"].as_u64().unwrap() > 5000, "{out}");
     let page = std::fs::read(at("new/gains.bin")).unwrap();
     let new = GainTable::decode(&page).unwrap();
@@ -339,19 +348,8 @@ fn from_a_run_and_a_log_to_a_table() {
 
     // Several seeds have folders of their own; the same seed gives the same table; what is done stays done.
     let several = |extra: &[&str]| {
-        let all = [
-            "adapt",
-            "--run",
-            "run",
-            "--logs",
-            "log00",
-            "--out",
-            "all",
-            "--seeds",
-            "2",
-            "--set",
-            "updates=20",
-        ];
+        let all =
+            ["adapt", "--run", "run", "--logs", "log00", "--out", "all", "--seeds", "2", "--set", QUICK];
         steady(&[&all, extra].concat())
     };
     let (code, out, error) = several(&[]);
@@ -373,6 +371,7 @@ fn from_a_run_and_a_log_to_a_table() {
         assert_eq!(code, Some(0), "{error}");
         let report: serde_json::Value = serde_json::from_str(&out).unwrap();
         assert_eq!((&report["flights"], &report["replayed"]), (&1.into(), &0.into()));
+        assert_eq!(report["model"], "skills", "it has no positions");
         assert!(report["steps"].as_u64().unwrap() > 3500, "{out}");
         assert!(report["prediction"]["simulator"].as_f64().unwrap() > 0.0);
         let new = GainTable::decode(&std::fs::read(at("other/gains.bin")).unwrap()).unwrap();
@@ -382,8 +381,18 @@ fn from_a_run_and_a_log_to_a_table() {
     // Recorded flights with motion capture, of the official firmware too.
     if let Some(folder) = steady_test_support::recording("real-flights") {
         let flight = folder.join("B5_helix_fast_mell_rep1.csv.gz");
-        let (code, out, error) =
-            steady(&["adapt", "--run", "run", "--logs", flight.to_str().unwrap(), "--out", "real", "--json"]);
+        let (code, out, error) = steady(&[
+            "adapt",
+            "--run",
+            "run",
+            "--logs",
+            flight.to_str().unwrap(),
+            "--out",
+            "real",
+            "--json",
+            "--set",
+            QUICK,
+        ]);
         assert_eq!(code, Some(0), "{error}");
         let report: serde_json::Value = serde_json::from_str(&out).unwrap();
         assert_eq!((&report["flights"], &report["replayed"]), (&1.into(), &0.into()));

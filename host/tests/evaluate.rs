@@ -29,7 +29,7 @@ const SMALL: [&str; 22] = [
     "--oracle-generations",
     "1",
     "--set",
-    "updates=10",
+    "generations=1",
     "--out",
     "all",
     "--json",
@@ -154,7 +154,7 @@ fn an_evaluation_is_whole_repeats_and_goes_on_where_it_was_ended() {
         "--judged",
         "2",
         "--set",
-        "updates=5",
+        "generations=1",
         "--out",
         "harm",
     ];

@@ -37,10 +37,13 @@ const MIN_SPREAD: Input =
 /// Ridges to choose from, per transition; the last leaves nothing.
 const RIDGES: [f64; 8] = [1e-4, 1e-3, 1e-2, 3e-2, 0.1, 0.3, 1.0, 1e9];
 
+/// Learned features, at most.
+pub const MAX_UNITS: usize = 64;
+
 /// Settings.
 #[derive(Clone, Debug)]
 pub struct Settings {
-    /// Learned features.
+    /// Learned features, at most [`MAX_UNITS`].
     pub units: usize,
     /// Gradient steps.
     pub steps: usize,
@@ -203,9 +206,8 @@ impl Fitted {
     }
 
     fn residual(&self, ridges: [f64; OUTPUTS]) -> Residual {
-        let weights = std::array::from_fn(|k| {
-            self.gram.solve(k, ridges[k]).into_iter().map(|w| w as f32).collect()
-        });
+        let weights =
+            std::array::from_fn(|k| self.gram.solve(k, ridges[k]).into_iter().map(|w| w as f32).collect());
         Residual { ranges: self.ranges, units: self.units.clone(), weights }
     }
 }

@@ -3,7 +3,7 @@
 use steady_sim::Rng;
 use steady_sim::residual::{INPUTS, Input, OUTPUTS, Unit};
 
-use crate::discovery::Settings;
+use crate::discovery::{MAX_UNITS, Settings};
 
 /// Weights of a feature in φ: [1, inputs] and [units], for each component.
 struct Net {
@@ -20,13 +20,13 @@ pub(crate) fn learn(x: &[Input], mu: &[[f64; OUTPUTS]], settings: &Settings, see
     let mut rng = Rng::new(seed, 0x6469_7363);
     let size = 1.0 / (INPUTS as f64).sqrt();
     let mut net = Net {
-        units: (0..settings.units)
+        units: (0..settings.units.min(MAX_UNITS))
             .map(|_| std::array::from_fn(|_| f64::from(rng.normal()) * size))
             .collect(),
         linear: [[0.0; INPUTS + 1]; OUTPUTS],
-        read: vec![[0.0; OUTPUTS]; settings.units],
+        read: vec![[0.0; OUTPUTS]; settings.units.min(MAX_UNITS)],
     };
-    let count = settings.units * (INPUTS + 1) + OUTPUTS * (INPUTS + 1) + settings.units * OUTPUTS;
+    let count = net.weights().count();
     let (mut first, mut second) = (vec![0.0; count], vec![0.0; count]);
     let mut gradient = vec![0.0; count];
     for step in 1..=settings.steps {
@@ -63,7 +63,7 @@ impl Net {
     fn add_gradient(&self, x: &Input, mu: &[f64; OUTPUTS], gradient: &mut [f64]) {
         let x: [f64; INPUTS + 1] = std::array::from_fn(|i| if i < INPUTS { f64::from(x[i]) } else { 1.0 });
         let dot = |w: &[f64; INPUTS + 1]| w.iter().zip(&x).map(|(w, x)| w * x).sum::<f64>();
-        let mut active = [0.0; 64];
+        let mut active = [0.0; MAX_UNITS];
         let active = &mut active[..self.units.len()];
         active.iter_mut().zip(&self.units).for_each(|(a, w)| *a = dot(w).tanh());
         let mut error = [0.0; OUTPUTS];

@@ -38,8 +38,13 @@ pub(crate) fn fit(world: &World, flights: &[&LoggedFlight], path: &Path) -> Resu
         .map(|(p, f)| {
             let (flight, seed) = (flights[f], f as u64 + 1);
             let exploration = flight.exploration(seed as u32);
-            let plan =
-                Plan { table: flight.table, exploration, seed, until: Until::Landed, ..Plan::new(Task::Hover) };
+            let plan = Plan {
+                table: flight.table,
+                exploration,
+                seed,
+                until: Until::Landed,
+                ..Plan::new(Task::Hover)
+            };
             let flown = path.fly(&plants[p], &plan, |_| {});
             (flown.failure.is_none() && !flown.guard_tripped).then(|| lag_s(&flown.records))
         })
@@ -55,12 +60,9 @@ pub(crate) fn fit(world: &World, flights: &[&LoggedFlight], path: &Path) -> Resu
         }
     }
     let (Some(first), Some(last)) = (points.first(), points.last()) else { return Ok(None) };
-    let found = points
-        .windows(2)
-        .find(|pair| pair[1].1 >= wanted)
-        .map_or(last.0, |pair| {
-            let [(a, lag_a), (b, lag_b)] = [pair[0], pair[1]];
-            a + (b - a) * ((wanted - lag_a) / (lag_b - lag_a).max(1e-9)).clamp(0.0, 1.0)
-        });
+    let found = points.windows(2).find(|pair| pair[1].1 >= wanted).map_or(last.0, |pair| {
+        let [(a, lag_a), (b, lag_b)] = [pair[0], pair[1]];
+        a + (b - a) * ((wanted - lag_a) / (lag_b - lag_a).max(1e-9)).clamp(0.0, 1.0)
+    });
     Ok(Some(if wanted <= first.1 { first.0 } else { found } as f32))
 }

@@ -94,8 +94,15 @@ impl Model {
             true => None,
             false => latency::fit(&in_loop(identified.world.clone()), &newest, path)?,
         };
-        let worlds =
-            draw(&identified, discovered.as_ref(), newest.first().copied(), latency_s, path, settings.drawn, seed)?;
+        let worlds = draw(
+            &identified,
+            discovered.as_ref(),
+            newest.first().copied(),
+            latency_s,
+            path,
+            settings.drawn,
+            seed,
+        )?;
         Ok(Self { identified, discovered, latency_s, worlds })
     }
 

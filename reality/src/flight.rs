@@ -192,9 +192,10 @@ impl Flight {
             .map(|i| {
                 // The middle of a step; a command acts from half a step before until half a step after its own.
                 let middle_us = first_us + i * STEP_US + STEP_US / 2;
-                while steps.get(acting + 1).is_some_and(|next| {
-                    next.time_us + COMMAND_US - STEP_US / 2 <= middle_us
-                }) {
+                while steps
+                    .get(acting + 1)
+                    .is_some_and(|next| next.time_us + COMMAND_US - STEP_US / 2 <= middle_us)
+                {
                     acting += 1;
                 }
                 steps[acting].pwm.map(f32::from)

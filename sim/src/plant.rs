@@ -70,7 +70,13 @@ impl PlantParams {
         let gyro_noise = std::mem::take(&mut world.imu.gyro_noise_std_rad_s);
         let force_noise = std::mem::take(&mut world.imu.accelerometer_noise_std_m_s2);
         let thrust_n_per_rpm2 = world.motors.thrust_n_per_rpm2;
-        Ok(Self { params: world.compile_with_sensors()?, gyro_noise, force_noise, thrust_n_per_rpm2, residual: None })
+        Ok(Self {
+            params: world.compile_with_sensors()?,
+            gyro_noise,
+            force_noise,
+            thrust_n_per_rpm2,
+            residual: None,
+        })
     }
 
     /// With what the world's equations lack.

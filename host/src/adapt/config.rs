@@ -2,7 +2,9 @@
 
 use serde::{Deserialize, Serialize};
 
+use steady_learn::discovery::MAX_UNITS;
 use steady_learn::discovery::Settings as Discovery;
+use steady_learn::search::Settings as Search;
 
 use crate::closed_loop::TrustRegion;
 use crate::train::config::changed;
@@ -26,8 +28,10 @@ pub struct Config {
     pub model: Model,
     /// Whether new skills are discovered; without, the simulator's are transferred alone.
     pub discovery: bool,
-    /// New skills on the simulator's residual; 0 leaves its inputs alone (`model = "simulator"`).
+    /// New skills on the simulator's residual; with 0 there are its inputs alone (`model = "simulator"`).
     pub units: usize,
+    /// Generations of the search for gains (`model = "simulator"`).
+    pub generations: usize,
     /// Width of the hidden layers of the new φ and μ (`model = "skills"`, like all below but for `tau`).
     pub hidden: i64,
     pub features: i64,
@@ -65,7 +69,8 @@ impl Default for Config {
         Self {
             model: Model::default(),
             discovery: true,
-            units: 16,
+            units: Discovery::default().units,
+            generations: Search::default().generations,
             hidden: 128,
             features: 260,
             batch: 512,
@@ -102,6 +107,7 @@ impl Config {
             config.hidden > 0 && config.features > 0,
             "`hidden` and `features` must be at least 1"
         );
+        anyhow::ensure!(config.units <= MAX_UNITS, "`units` may be at most {MAX_UNITS}");
         anyhow::ensure!(!config.ridges.is_empty(), "`ridges` must not be empty");
         anyhow::ensure!((0.0..=1.0).contains(&config.memory), "`memory` must lie in [0, 1]");
         for (name, step) in [("step", config.step), ("fast_step", config.fast_step)] {
@@ -112,6 +118,11 @@ impl Config {
             "`tau` and `l2_penalty` must not be negative"
         );
         Ok(config)
+    }
+
+    /// How gains are searched in the corrected simulator.
+    pub(super) fn search(&self) -> Search {
+        Search { generations: self.generations, ..Search::default() }
     }
 
     /// How skills for what the simulator lacks are learned.

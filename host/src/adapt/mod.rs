@@ -84,7 +84,6 @@ impl Adaptation {
 pub fn adapt(options: &AdaptOptions) -> Result<Adaptation> {
     let mut config = Config::with(&options.changes)?;
     config.discovery &= !options.transfer_only;
-    let region = config.trust_region(options.scale);
     let trainer = training::load(&options.run, options.threads)?;
     let replayed = check_replay(&options.logs)?;
     let iterations = iterations(&options.logs, &trainer)?;
@@ -97,8 +96,15 @@ pub fn adapt(options: &AdaptOptions) -> Result<Adaptation> {
     let theta = theta_of(&present.gains);
     let training = World::load(&trainer.config.world)?;
     let simulator = training.compile_for_control()?;
-    let (evidence, proposed, worlds) = match config.model {
-        Model::Skills => {
+    // Logs of other firmware without positions tell the simulator too little: what skills predict is left.
+    let flights = match config.model {
+        Model::Simulator => simulator::Flights::read(&options.logs)?,
+        Model::Skills => None,
+    };
+    config.model = if flights.is_some() { Model::Simulator } else { Model::Skills };
+    let (region, model) = (config.trust_region(options.scale), config.model);
+    let (evidence, proposed, worlds) = match &flights {
+        None => {
             let mut adapter = Adapter::new(config, &trainer, theta, options.seed);
             for (number, (_, flights)) in iterations.into_iter().enumerate() {
                 adapter.add(number, flights);
@@ -109,9 +115,9 @@ pub fn adapt(options: &AdaptOptions) -> Result<Adaptation> {
             let worlds = ConsistentWorlds::find(&flight, &present, options.threads)?;
             (Evidence::of_skills(&adapter, &learned, gap, replayed), learned.step.theta, worlds)
         }
-        Model::Simulator => {
+        Some(corrected_by) => {
             let flights: Vec<FlightData> = iterations.into_iter().flat_map(|(_, flights)| flights).collect();
-            let corrected = simulator::Corrected::of(&training, options, &config, &flight)?;
+            let corrected = simulator::Corrected::of(&training, corrected_by, &flight, options, &config)?;
             let found = corrected.search(&present, &region, options);
             let length = Windowing::of(&trainer.task).steps_per_transition(&flights);
             let gap = prediction_error(&simulator, &flights, length);
@@ -123,7 +129,7 @@ pub fn adapt(options: &AdaptOptions) -> Result<Adaptation> {
     // A step that was refused leaves the table's own bits.
     let gains = if accepted.part > 0.0 { gains_of(&accepted.theta) } else { present.gains };
     let table = GainTable { sequence: present.sequence + 1, gains, ..present };
-    let report = AdaptReport::new(evidence, accepted, &present, &table);
+    let report = AdaptReport::new(model, evidence, accepted, &present, &table);
     Ok(Adaptation { table, report })
 }
 

@@ -8,6 +8,7 @@ use steady_reality::identify::Estimate as Parameter;
 use crate::stats::Estimate;
 
 use super::adapter::{Adapter, Learned};
+use super::config::Model;
 use super::discovery::Found;
 use super::rollout::Delta;
 use super::worlds::{Accepted, WorldCheck};
@@ -17,6 +18,8 @@ pub const NAME: &str = "adapt.json";
 /// What an adaptation found.
 #[derive(Clone, Debug, Serialize)]
 pub struct AdaptReport {
+    /// What gains were improved in.
+    pub model: Model,
     pub flights: usize,
     pub steps: usize,
     /// Control steps that replayed to the logged bits.
@@ -149,6 +152,7 @@ impl Evidence {
 
 impl AdaptReport {
     pub(super) fn new(
+        model: Model,
         evidence: Evidence,
         accepted: Accepted,
         present: &GainTable,
@@ -166,6 +170,7 @@ impl AdaptReport {
         gains.sort_by(|a, b| (b.to / b.from).ln().abs().total_cmp(&(a.to / a.from).ln().abs()));
         let part = f64::from(accepted.part);
         Self {
+            model,
             flights: evidence.flights,
             steps: evidence.steps,
             replayed: evidence.replayed,

@@ -1,6 +1,8 @@
 //! The simulator, corrected by flights, as the model that gains are improved in.
 
-use anyhow::{Result, ensure};
+use std::path::PathBuf;
+
+use anyhow::Result;
 use rayon::{ThreadPool, ThreadPoolBuilder};
 use steady_common::GainTable;
 use steady_learn::search::{Found, Path, Problem};
@@ -27,42 +29,64 @@ const CHECKED: usize = 6;
 pub(super) struct Corrected {
     model: Model,
     path: Path,
+    search: search::Settings,
     pool: ThreadPool,
 }
 
+/// Flights that a simulator can be corrected by: with positions, and long enough.
+#[derive(Debug)]
+pub(super) struct Flights {
+    logged: Vec<LoggedFlight>,
+    all: Vec<Flight>,
+}
+
+impl Flights {
+    /// Those of logs; `None` if there are none.
+    pub(super) fn read(logs: &[PathBuf]) -> Result<Option<Self>> {
+        let (captured, cards) = recorded::split(logs)?;
+        let mut logged = Vec::new();
+        for segment in log::transitions(&cards)?.segments {
+            let Some(table) = segment.gains else { continue };
+            if segment.steps.iter().any(|step| step.is_law_flight()) {
+                let name = format!("flight {}", logged.len() + 1);
+                logged.push(LoggedFlight { name, records: segment.steps, table });
+            }
+        }
+        let mut all: Vec<Flight> = logged.iter().filter_map(LoggedFlight::flight).collect();
+        if logged.is_empty() && !captured.is_empty() {
+            all = recorded::flights_with_pose(&captured)?;
+        }
+        Ok((!all.is_empty()).then_some(Self { logged, all }))
+    }
+}
+
 impl Corrected {
-    /// Corrects the training's world by logs; `flight` is the newest.
+    /// Corrects the training's world by flights, of which `newest` is the last.
     pub(super) fn of(
         training: &World,
+        flights: &Flights,
+        newest: &FlightData,
         options: &AdaptOptions,
         config: &Config,
-        flight: &FlightData,
     ) -> Result<Self> {
-        let logged = logged_flights(options)?;
-        let mut flights: Vec<Flight> = logged.iter().filter_map(LoggedFlight::flight).collect();
-        if logged.is_empty() {
-            flights = recorded::flights_with_pose(&options.logs)?;
-        }
-        ensure!(
-            !flights.is_empty(),
-            "there is nothing to identify from: no flight is four seconds in the air"
-        );
         let path = match &options.course {
             Some(course) => Path::Task(course.clone()),
-            None => Path::References(flight.steps.iter().map(|step| step.reference).collect()),
+            None => Path::References(newest.steps.iter().map(|step| step.reference).collect()),
         };
         let discovery = config.discovery.then(|| config.discovery());
         let settings = model::Settings { discovery, ..model::Settings::default() };
         let pool = ThreadPoolBuilder::new().num_threads(options.threads).build()?;
-        let model = pool.install(|| Model::fit(training, &flights, &logged, &path, &settings, options.seed))?;
-        Ok(Self { model, path, pool })
+        let model = pool.install(|| {
+            Model::fit(training, &flights.all, &flights.logged, &path, &settings, options.seed)
+        })?;
+        Ok(Self { model, path, search: config.search(), pool })
     }
 
     /// Searches gains within the trust region about the present ones.
     pub(super) fn search(&self, present: &GainTable, region: &TrustRegion, options: &AdaptOptions) -> Found {
         let worlds = self.model.plants(0..SEARCHED);
         let problem = Problem { worlds: &worlds, path: &self.path, present };
-        self.pool.install(|| problem.search(&region.bounds(), &search::Settings::default(), options.seed))
+        self.pool.install(|| problem.search(&region.bounds(), &self.search, options.seed))
     }
 
     /// Worlds that the search did not see.
@@ -109,17 +133,4 @@ impl Corrected {
             trace: Vec::new(),
         })
     }
-}
-
-/// Flights of this firmware's logs whose gains are known, in the order in which they were flown.
-fn logged_flights(options: &AdaptOptions) -> Result<Vec<LoggedFlight>> {
-    let mut logged = Vec::new();
-    for segment in log::transitions(&recorded::split(&options.logs)?.1)?.segments {
-        let Some(table) = segment.gains else { continue };
-        if segment.steps.iter().any(|step| step.is_law_flight()) {
-            let name = format!("flight {}", logged.len() + 1);
-            logged.push(LoggedFlight { name, records: segment.steps, table });
-        }
-    }
-    Ok(logged)
 }

@@ -113,12 +113,7 @@ impl ConsistentWorlds {
     }
 
     /// These worlds, flown until the drone has landed: hard loops show at touchdown first.
-    pub fn new(
-        worlds: Vec<(u64, PlantParams)>,
-        path: &Path,
-        present: &GainTable,
-        threads: usize,
-    ) -> Self {
+    pub fn new(worlds: Vec<(u64, PlantParams)>, path: &Path, present: &GainTable, threads: usize) -> Self {
         Self { worlds, path: path.clone(), present: *present, until: Until::Landed, threads }
     }
 

@@ -9,6 +9,10 @@ use serde::{Deserialize, Serialize};
 pub enum ControllerKind {
     /// The Crazyflie's built-in cascaded PID.
     Pid,
+    /// The firmware's built-in gains, not trained.
+    Nominal,
+    /// The official Mellinger controller with its own gains, as this firmware has it.
+    StockMellinger,
     /// Gains trained in the simulator.
     Simulator,
     /// Gains adapted from flights with the simulator's skills alone.
@@ -30,6 +34,8 @@ impl ControllerKind {
     pub fn name(self) -> &'static str {
         match self {
             Self::Pid => "pid",
+            Self::Nominal => "nominal",
+            Self::StockMellinger => "stock-mellinger",
             Self::Simulator => "simulator",
             Self::Transfer => "transfer",
             Self::Steady => "steady",
@@ -44,6 +50,8 @@ impl ControllerKind {
     pub fn title(self) -> &'static str {
         match self {
             Self::Pid => "Built-in PID",
+            Self::Nominal => "Built-in gains",
+            Self::StockMellinger => "Stock Mellinger",
             Self::Simulator => "Simulator",
             Self::Transfer => "Skill transfer",
             Self::Steady => "STEADY",
@@ -67,7 +75,7 @@ impl ControllerKind {
     pub fn on_drone(self) -> steady_common::Controller {
         match self {
             Self::Pid | Self::OfficialPid => steady_common::Controller::Pid,
-            Self::OfficialMellinger => steady_common::Controller::StockMellinger,
+            Self::StockMellinger | Self::OfficialMellinger => steady_common::Controller::StockMellinger,
             _ => steady_common::Controller::Differentiable,
         }
     }

@@ -9,6 +9,7 @@ use indicatif::{ProgressBar, ProgressFinish};
 use steady_sim::script::Course;
 
 use super::parse;
+use crate::adapt::config::Model;
 use crate::adapt::report::{Improvement, Lacking, NAME, Prediction};
 use crate::adapt::{AdaptOptions, AdaptReport, adapt};
 use crate::files;
@@ -141,9 +142,12 @@ fn show(report: &AdaptReport, out: &Path) {
         );
     }
     let Prediction { simulator, transfer, discovery, reduction } = report.prediction;
+    let by = match report.model {
+        Model::Simulator => "with its parameters identified",
+        Model::Skills => "on pieces that were not fitted, by its skills",
+    };
     print!(
-        "held-out squared error of the next state, relative to how far it moves: simulator {simulator:.3}, its skills \
-         {transfer:.3}"
+        "squared error of the next state, relative to how far it moves: simulator {simulator:.3}, {by} {transfer:.3}"
     );
     if let (Some(error), Some(less)) = (discovery, reduction) {
         print!(", with the new ones {error:.3} (less by {less:.3})");

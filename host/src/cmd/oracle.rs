@@ -11,8 +11,8 @@ use steady_common::gains::GAINS;
 
 use crate::train::config::Config;
 use crate::train::oracle::{self, Search};
-use steady_learn::cma;
 use crate::train::trainer::JUDGEMENT_SEED;
+use steady_learn::cma;
 
 /// Search gains directly in a world: the ceiling for everything that learns.
 #[derive(Args, Clone, Debug)]

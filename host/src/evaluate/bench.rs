@@ -239,9 +239,11 @@ impl Bench {
             Job::Search { .. } => vec![Job::Train { seed: self.first_seed(), randomised: false }],
             Job::Learn(key) => vec![Job::Train { seed: key.seed, randomised: false }],
             Job::Judge(key) => match key.controller {
-                ControllerKind::Pid | ControllerKind::OfficialPid | ControllerKind::OfficialMellinger => {
-                    Vec::new()
-                }
+                ControllerKind::Pid
+                | ControllerKind::Nominal
+                | ControllerKind::StockMellinger
+                | ControllerKind::OfficialPid
+                | ControllerKind::OfficialMellinger => Vec::new(),
                 ControllerKind::Simulator => vec![Job::Train { seed: key.seed, randomised: false }],
                 ControllerKind::DomainRandomisation => vec![Job::Train { seed: key.seed, randomised: true }],
                 ControllerKind::Oracle => vec![Job::Search { world: key.world.clone(), task: key.task }],
@@ -377,7 +379,9 @@ impl Bench {
     fn table(&self, key: &Key) -> Result<Option<GainTable>> {
         let table = match key.controller {
             ControllerKind::OfficialPid | ControllerKind::OfficialMellinger => return Ok(None),
-            ControllerKind::Pid => GainTable::built_in(),
+            ControllerKind::Pid | ControllerKind::Nominal | ControllerKind::StockMellinger => {
+                GainTable::built_in()
+            }
             ControllerKind::Simulator => self.trained(key.seed, false)?,
             ControllerKind::DomainRandomisation => self.trained(key.seed, true)?,
             ControllerKind::Oracle => {

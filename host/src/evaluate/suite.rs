@@ -12,19 +12,29 @@ use crate::closed_loop::settings::{HOLD, NOISE, Settings};
 /// First sampler seed of the worlds in which STEADY must do no harm; the adaptation's own check uses lower ones.
 const HARM_FIRST_WORLD: u64 = 2000;
 const HARM_WORLDS: u64 = 20;
+/// Worlds of the suite `outside`.
+const OUTSIDE: [&str; 9] = [
+    "paper",
+    "wind",
+    "gusts",
+    "jets",
+    "delay",
+    "fading-motor",
+    "low-battery",
+    "payload",
+    "thrust-curve",
+];
 /// Prefix of a world that the sampler makes.
 const SAMPLE: &str = "sample-";
 /// Prefix of the one variation that is not a setting of the adaptation.
 const FLIGHTS: &str = "flights=";
 /// What the ablation varies.
-const VARIATIONS: [&str; 10] = [
-    "lambda=0.0",
-    "lambda=0.01",
-    "lambda=0.1",
-    "lambda=1.0",
-    "features=65",
-    "features=130",
-    "features=260",
+const VARIATIONS: [&str; 8] = [
+    "units=0",
+    "units=4",
+    "units=32",
+    "generations=10",
+    "model=skills",
     "flights=1",
     "flights=5",
     "flights=20",
@@ -39,7 +49,9 @@ pub(crate) enum Suite {
     Quick,
     /// Whether STEADY ever makes a drone fly worse: twenty random worlds.
     Harm,
-    /// The effect of the penalty λ, of the number of flights and of new features.
+    /// Worlds that no parameters of the simulator express, and the paper's beside them: one flight an iteration.
+    Outside,
+    /// The effect of learned features, of the search's length, of the number of flights, and of the simulator itself.
     Ablation,
 }
 
@@ -147,12 +159,23 @@ pub(crate) struct SuiteSettings {
 
 impl SuiteSettings {
     pub(crate) fn of(suite: Suite) -> Self {
-        use ControllerKind::{DomainRandomisation, Oracle, Pid, Simulator, Steady, Transfer};
+        use ControllerKind::{
+            DomainRandomisation, Nominal, Oracle, Pid, Simulator, Steady, StockMellinger, Transfer,
+        };
         let paper = Self {
             suite,
             worlds: vec!["paper".to_owned()],
             tasks: vec![Task::TakeoffLand, Task::FigureEight, Task::Square, Task::Helix],
-            controllers: vec![Pid, Simulator, Transfer, Steady, Oracle, DomainRandomisation],
+            controllers: vec![
+                Pid,
+                StockMellinger,
+                Nominal,
+                Simulator,
+                Transfer,
+                Steady,
+                Oracle,
+                DomainRandomisation,
+            ],
             variations: vec![String::new()],
             seeds: (1..=5).collect(),
             protocol: Protocol {
@@ -196,6 +219,13 @@ impl SuiteSettings {
                 controllers: vec![Simulator, Steady],
                 seeds: vec![1],
                 protocol: Protocol { flights: 10, iterations: 5, ..paper.protocol },
+                ..paper
+            },
+            Suite::Outside => Self {
+                worlds: OUTSIDE.map(str::to_owned).to_vec(),
+                tasks: vec![Task::FigureEight],
+                controllers: vec![Pid, StockMellinger, Nominal, Simulator, Transfer, Steady, Oracle],
+                protocol: Protocol { flights: 5, iterations: 5, ..paper.protocol },
                 ..paper
             },
             Suite::Ablation => Self {
