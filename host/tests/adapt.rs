@@ -334,7 +334,8 @@ fn from_a_run_and_a_log_to_a_table() {
     assert_eq!(code, Some(0), "{error}");
     let report: serde_json::Value = serde_json::from_str(&out).unwrap();
     assert_eq!((&report["flights"], &report["model"]), (&1.into(), &"simulator".into()));
-    assert!(report["latency_s"].as_f64().unwrap() > 0.0 && !report["lacking"].is_null(), "{out}");
+    // Up and down does not tell how late motion capture is.
+    assert!(report["latency_s"].is_null() && !report["lacking"].is_null(), "{out}");
     assert!(report["replayed"].as_u64().unwrap() > 5000, "{out}");
     let page = std::fs::read(at("new/gains.bin")).unwrap();
     let new = GainTable::decode(&page).unwrap();

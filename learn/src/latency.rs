@@ -23,8 +23,12 @@ pub(crate) fn put(world: &mut World, latency_s: f32) {
     }
 }
 
-/// The delay with which the lag of these flights comes out, s; `None` if they do not fly in this world.
+/// The delay with which the lag of these flights comes out, s; `None` if they do not tell, or do not fly
+/// in this world.
 pub(crate) fn fit(world: &World, flights: &[&LoggedFlight], path: &Path) -> Result<Option<f32>, WorldError> {
+    let lags: Option<Vec<f64>> = flights.iter().map(|f| lag_s(&f.records)).collect();
+    let Some(lags) = lags.filter(|lags| !lags.is_empty()) else { return Ok(None) };
+    let wanted = lags.iter().sum::<f64>() / lags.len() as f64;
     let mut plants = Vec::new();
     for latency_s in TRIED_S {
         let mut world = world.clone();
@@ -46,10 +50,9 @@ pub(crate) fn fit(world: &World, flights: &[&LoggedFlight], path: &Path) -> Resu
                 ..Plan::new(Task::Hover)
             };
             let flown = path.fly(&plants[p], &plan, |_| {});
-            (flown.failure.is_none() && !flown.guard_tripped).then(|| lag_s(&flown.records))
+            lag_s(&flown.records).filter(|_| flown.failure.is_none() && !flown.guard_tripped)
         })
         .collect();
-    let wanted: f64 = flights.iter().map(|f| lag_s(&f.records)).sum::<f64>() / flights.len().max(1) as f64;
     let mut points: Vec<(f64, f64)> = Vec::new();
     for (latency_s, lags) in TRIED_S.iter().zip(lags.chunks(flights.len().max(1))) {
         let flown: Vec<f64> = lags.iter().flatten().copied().collect();

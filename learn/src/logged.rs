@@ -11,6 +11,8 @@ const THIN: usize = 5;
 pub(crate) const LIKENESS: usize = 14;
 /// Samples before and after, of a second difference: 0.1 s.
 const SPAN: usize = 10;
+/// Part of the second differences that must be explained for a lag to mean anything.
+const MIN_FIT: f64 = 0.9;
 /// Largest lag that is looked for, samples.
 const MAX_LAG: usize = 15;
 
@@ -78,18 +80,19 @@ pub(crate) fn likeness(records: &[Transition]) -> [f64; LIKENESS] {
         0..3 => mean[i],
         3..9 => deviation[i - 3],
         9..13 => mean[i - 3],
-        _ => lag_s(records),
+        _ => lag_s(records).unwrap_or_default(),
     })
 }
 
 /// How much later positions move than the attitude says, s: motion capture's delay, as far as the estimator follows
-/// it. A drone accelerates where it leans; the lag is where second differences of its positions fit that best.
-pub(crate) fn lag_s(records: &[Transition]) -> f64 {
+/// it. A drone accelerates where it leans; the lag is where second differences of its positions fit that best. `None`
+/// when they hardly do: it has to move.
+pub(crate) fn lag_s(records: &[Transition]) -> Option<f64> {
     let steps: Vec<&Transition> = law_steps(records).step_by(THIN).collect();
-    let Some(dt_s) = steps.first().map(|s| f64::from(s.dt_s) * THIN as f64) else { return 0.0 };
+    let dt_s = f64::from(steps.first()?.dt_s) * THIN as f64;
     let count = steps.len();
     if count < 4 * (SPAN + MAX_LAG) {
-        return 0.0;
+        return None;
     }
     let lean: Vec<Vec3> = steps
         .iter()
@@ -133,10 +136,13 @@ pub(crate) fn lag_s(records: &[Transition]) -> f64 {
     };
     let fits: Vec<f64> = (0..=MAX_LAG).map(fit).collect();
     let best = (1..MAX_LAG).max_by(|a, b| fits[*a].total_cmp(&fits[*b])).unwrap_or(1);
+    if fits[best] < MIN_FIT {
+        return None;
+    }
     // The top of the parabola through the best and its neighbours.
     let (a, b, c) = (fits[best - 1], fits[best], fits[best + 1]);
     let top = 0.5 * (a - c) / (a - 2.0 * b + c).min(-1e-12);
-    (best as f64 + top.clamp(-0.5, 0.5) - (MAX_LAG / 3) as f64) * dt_s
+    Some((best as f64 + top.clamp(-0.5, 0.5) - (MAX_LAG / 3) as f64) * dt_s)
 }
 
 /// Weights of three columns.

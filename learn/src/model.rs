@@ -177,7 +177,7 @@ fn draw(
         let mean = good.iter().map(|s| s[i]).sum::<f64>() / n;
         (good.iter().map(|s| (s[i] - mean).powi(2)).sum::<f64>() / n).sqrt().max(1e-6)
     });
-    spread[LIKENESS - 1] = LAG_S;
+    spread[LIKENESS - 1] = if latency_s.is_some() { LAG_S } else { f64::INFINITY };
     let mut drawn: Vec<Drawn> = worlds
         .into_iter()
         .zip(seen)

@@ -147,7 +147,7 @@ fn discovery(results: &Results, world: &str) -> Vec<Claim> {
         results.groups().filter(|g| g.world == world && g.controller == Steady && g.variation.is_empty());
     let found: Vec<_> = groups.flat_map(|g| results.loops_of(g)).filter_map(|l| l.discovery).collect();
     let less = found.iter().map(|d| 100.0 * (d.error_without - d.error_with) / d.error_without).collect();
-    let largest = found.iter().map(|d| d.correlation).reduce(f64::max);
+    let largest = found.iter().filter_map(|d| d.correlation).reduce(f64::max);
     let mut correlation = Claim::new(
         format!("{world}: largest correlation of a new skill with one of the simulator's"),
         "",

@@ -189,8 +189,9 @@ impl Report {
         }
         writeln!(
             text,
-            "\n## Learning\n\nErrors are held-out squared errors of the predicted next state relative to how far it moves, in the \
-             last adaptation; with and without discovery on the same flights.\n"
+            "\n## Learning\n\nErrors are held-out squared errors of the predicted next state in the last adaptation, relative to \
+             what the corrected simulator leaves (or to how far the state moves where none is corrected); with and \
+             without discovery on the same flights.\n"
         )?;
         let headings = [
             "world",
@@ -264,7 +265,7 @@ fn learning(results: &Results, group: Group<'_>) -> Option<Learning> {
     let count = |i: usize| loops.iter().map(|l| l.journal.flight_counts()[i]).sum();
     let explored = loops.iter().flat_map(|l| &l.journal.iterations).flat_map(|i| i.explored.iter().flatten());
     let over = |value: fn(&Discovered) -> f64| estimate(&found.iter().map(value).collect::<Vec<_>>());
-    let largest = |value: fn(&Discovered) -> f64| found.iter().map(value).reduce(f64::max);
+    let largest = |value: fn(&Discovered) -> Option<f64>| found.iter().filter_map(value).reduce(f64::max);
     (!loops.is_empty()).then(|| Learning {
         world: group.world.to_owned(),
         task: group.task,

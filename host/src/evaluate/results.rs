@@ -54,14 +54,15 @@ pub(crate) struct LearnedLoop {
     pub(crate) discovery: Option<Discovered>,
 }
 
-/// From `adapt.json`: held-out errors of the next state with the new skills and without them, and the largest
-/// correlation of a new skill with one of the simulator's, after the projection and by the penalty λ alone.
+/// From `adapt.json`: held-out errors of the next state with the new skills and without them (relative to what the
+/// corrected simulator leaves, or to how far the state moves where there is none), and where skills stand beside φ°, the
+/// largest correlation of a new one with one of those, after the projection and by the penalty λ alone.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Discovered {
     pub(crate) error_with: f64,
     pub(crate) error_without: f64,
-    pub(crate) correlation: f64,
-    pub(crate) correlation_by_penalty: f64,
+    pub(crate) correlation: Option<f64>,
+    pub(crate) correlation_by_penalty: Option<f64>,
 }
 
 /// Everything that was flown.
@@ -82,12 +83,22 @@ impl LearnedLoop {
         let text = std::fs::read(&path).with_context(|| format!("{}: cannot be read", path.display()))?;
         let report: Value = serde_json::from_slice(&text)
             .with_context(|| format!("{}: not a report of `steady adapt`", path.display()))?;
+        let left = report["lacking"]["left"].as_array();
+        let left: Vec<f64> = left.into_iter().flatten().filter_map(Value::as_f64).collect();
+        let errors = || match left.is_empty() {
+            true => {
+                let prediction = &report["prediction"];
+                Some((prediction["discovery"].as_f64()?, prediction["transfer"].as_f64()?))
+            }
+            false => Some((left.iter().sum::<f64>() / left.len() as f64, 1.0)),
+        };
         let discovered = || {
+            let (error_with, error_without) = errors()?;
             Some(Discovered {
-                error_with: report["prediction"]["discovery"].as_f64()?,
-                error_without: report["prediction"]["transfer"].as_f64()?,
-                correlation: report["discovery"]["correlation"].as_f64()?,
-                correlation_by_penalty: report["discovery"]["correlation_by_penalty"].as_f64()?,
+                error_with,
+                error_without,
+                correlation: report["discovery"]["correlation"].as_f64(),
+                correlation_by_penalty: report["discovery"]["correlation_by_penalty"].as_f64(),
             })
         };
         Ok(Self { discovery: discovered(), journal })

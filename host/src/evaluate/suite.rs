@@ -13,17 +13,8 @@ use crate::closed_loop::settings::{HOLD, NOISE, Settings};
 const HARM_FIRST_WORLD: u64 = 2000;
 const HARM_WORLDS: u64 = 20;
 /// Worlds of the suite `outside`.
-const OUTSIDE: [&str; 9] = [
-    "paper",
-    "wind",
-    "gusts",
-    "jets",
-    "delay",
-    "fading-motor",
-    "low-battery",
-    "payload",
-    "thrust-curve",
-];
+const OUTSIDE: [&str; 9] =
+    ["paper", "wind", "gusts", "jets", "delay", "fading-motor", "low-battery", "payload", "thrust-curve"];
 /// Prefix of a world that the sampler makes.
 const SAMPLE: &str = "sample-";
 /// Prefix of the one variation that is not a setting of the adaptation.
