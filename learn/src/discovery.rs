@@ -2,7 +2,7 @@
 //!
 //! P° is a normal distribution about what the simulator predicts, so that to first order the residual
 //! P(s′|s,a) − P°(s′|s,a) is a shift of its mean: ⟨φ(s,a), μ(s′)⟩ P° with μ(s′) = Σ^-½ (s′ − ŝ′), the score of P°.
-//! With this μ, E[μμᵀ] = 1 under P°, and L_disc = E|φ|² − 2 E[φᵀμ] is minimised by φ = E[μ | s, a]: the features are
+//! With this μ, whose second moment under P° is one, `L_disc = E|φ|² − 2 E[φᵀμ]` is minimised by `φ = E[μ | s, a]`: features are
 //! learned by its gradient, their read-out follows in closed form with a ridge towards zero that predicts pieces of
 //! flights best which nothing was fitted to. Without data the drone is the simulator.
 //!

@@ -5,14 +5,14 @@ use steady_sim::residual::{INPUTS, Input, OUTPUTS, Unit};
 
 use crate::discovery::{MAX_UNITS, Settings};
 
-/// Weights of a feature in φ: [1, inputs] and [units], for each component.
+/// φ: units of the inputs, and a read-out of inputs and units.
 struct Net {
     units: Vec<[f64; INPUTS + 1]>,
     linear: [[f64; INPUTS + 1]; OUTPUTS],
     read: Vec<[f64; OUTPUTS]>,
 }
 
-/// Learns units: Adam on L_disc = E|φ|² − 2 E[φᵀμ] over batches, φ linear in the units and the inputs.
+/// Learns units: Adam on `L_disc = E|φ|² − 2 E[φᵀμ]` over batches, φ linear in the units and the inputs.
 pub(crate) fn learn(x: &[Input], mu: &[[f64; OUTPUTS]], settings: &Settings, seed: u64) -> Vec<Unit> {
     if settings.units == 0 || x.is_empty() {
         return Vec::new();

@@ -4,7 +4,6 @@ use std::path::{Path, PathBuf};
 
 use anyhow::Result;
 use steady_common::GainTable;
-use steady_sim::script::Course;
 
 /// Something that learns from flights.
 pub trait Learner: Sync {
@@ -27,7 +26,7 @@ pub struct SkillLearner {
     /// Changed settings of the adaptation, as `KEY=VALUE`.
     pub changes: Vec<String>,
     /// What is flown.
-    pub course: Option<Course>,
+    pub course: Option<steady_sim::script::Course>,
     /// Seed of everything random.
     pub seed: u64,
     pub threads: usize,
