@@ -36,7 +36,7 @@ pub struct Settings {
 
 impl Default for Settings {
     fn default() -> Self {
-        Self { discovery: Some(discovery::Settings::default()), drawn: 24 }
+        Self { discovery: Some(discovery::Settings::default()), drawn: 32 }
     }
 }
 

@@ -22,7 +22,7 @@ use super::worlds::{ConsistentWorlds, prediction_error};
 /// Worlds of a search: those that resemble the flights most.
 const SEARCHED: usize = 3;
 /// The next ones check what was found, not seen by the search.
-const CHECKED: usize = 6;
+const CHECKED: usize = 20;
 
 /// The simulator after flights.
 #[derive(Debug)]
