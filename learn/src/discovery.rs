@@ -2,9 +2,9 @@
 //!
 //! P° is a normal distribution about what the simulator predicts, so that to first order the residual
 //! P(s′|s,a) − P°(s′|s,a) is a shift of its mean: ⟨φ(s,a), μ(s′)⟩ P° with μ(s′) = Σ^-½ (s′ − ŝ′), the score of P°.
-//! With this μ, whose second moment under P° is one, `L_disc = E|φ|² − 2 E[φᵀμ]` is minimised by `φ = E[μ | s, a]`: features are
-//! learned by its gradient, their read-out follows in closed form with a ridge towards zero that predicts pieces of
-//! flights best which nothing was fitted to. Without data the drone is the simulator.
+//! With this μ, whose second moment under P° is one, `L_disc = E|φ|² − 2 E[φᵀμ]` is minimised by `φ = E[μ | s, a]`:
+//! features are learned by its gradient, their read-out follows in closed form with a ridge towards zero that predicts
+//! pieces of flights best which nothing was fitted to. Without data the drone is the simulator.
 //!
 //! s′ is what the plant does in a tenth of a second, restarted from the flown state at every sample: forces and moments,
 //! open loop. The law is known and not learned.

@@ -58,8 +58,6 @@ pub struct Model {
 pub struct Drawn {
     /// Seed of its flights.
     pub number: u64,
-    /// Its parameters and sensors.
-    pub world: World,
     /// Ready to fly in, with what the simulator lacks.
     pub plant: PlantParams,
     /// How far it is from the flights.
@@ -149,16 +147,16 @@ fn draw(
         if let Some(residual) = residual {
             plant = plant.with_residual(residual.clone());
         }
-        worlds.push((number, world, plant));
+        worlds.push((number, plant));
     }
     let Some(flight) = flight else {
-        let drawn = |(number, world, plant)| Drawn { number, world, plant, distance: 0.0 };
+        let drawn = |(number, plant)| Drawn { number, plant, distance: 0.0 };
         return Ok(worlds.into_iter().map(drawn).collect());
     };
     let logged = likeness(&flight.records);
     let seen: Vec<Option<[f64; LIKENESS]>> = worlds
         .par_iter()
-        .map(|(number, _, plant)| {
+        .map(|(number, plant)| {
             let exploration = flight.exploration(*number as u32 + 1);
             let plan = Plan {
                 table: flight.table,
@@ -181,12 +179,12 @@ fn draw(
     let mut drawn: Vec<Drawn> = worlds
         .into_iter()
         .zip(seen)
-        .map(|((number, world, plant), seen)| {
+        .map(|((number, plant), seen)| {
             // The drone did not fail with what flew.
             let distance = seen.map_or(f64::INFINITY, |s| {
                 (0..LIKENESS).map(|i| ((s[i] - logged[i]) / spread[i]).powi(2)).sum::<f64>()
             });
-            Drawn { number, world, plant, distance }
+            Drawn { number, plant, distance }
         })
         .collect();
     drawn.sort_by(|a, b| a.distance.total_cmp(&b.distance));
