@@ -37,7 +37,9 @@ fn few() -> model::Settings {
 
 #[test]
 fn one_flight_tells_motors_battery_and_delays() {
-    let world = World::named("paper").unwrap();
+    let mut world = World::named("paper").unwrap();
+    // Not what the fit begins with.
+    (world.battery.initial_charge, world.battery.resistance_ohm) = (0.97, 0.14);
     let model = fitted(&world, 1, &few());
     let found = &model.identified.world;
     let near = |what: &str, is: f32, expected: f32, part: f32| {
@@ -50,7 +52,7 @@ fn one_flight_tells_motors_battery_and_delays() {
     }
     near("lag", found.motors.tau_rise_s, world.motors.tau_rise_s, 0.25);
     near("inertia", found.body.inertia_kg_m2[0], scale * world.body.inertia_kg_m2[0], 0.25);
-    near("charge", found.battery.initial_charge, world.battery.initial_charge, 0.1);
+    near("charge", found.battery.initial_charge, world.battery.initial_charge, 0.03);
     // The resistance is one to the current that the model believes in, which goes with thrust to the 1.5.
     near("resistance", found.battery.resistance_ohm, world.battery.resistance_ohm / scale.powf(1.5), 0.15);
     let late_s = model.latency_s.unwrap();
