@@ -30,6 +30,10 @@ const REST_S: f32 = 1.0;
 const APPROACH_SPEED_M_S: f32 = 0.3;
 /// A task that starts this near to where the take-off ends needs no approach, m.
 const NEAR_M: f32 = 0.01;
+/// Time in which a path that ends at speed comes to rest, s.
+const BRAKE_S: f32 = 1.5;
+/// A path that ends slower than this ends at rest, m/s and rad/s.
+const REST_SPEED: f32 = 0.01;
 /// Number of the uploaded trajectory.
 const TRAJECTORY_ID: u8 = 1;
 /// Bytes written to the planner's copy at a time.
@@ -89,9 +93,13 @@ fn parse_pieces(text: &str) -> Result<Vec<Piece>, String> {
         let axis = |i: usize| std::array::from_fn(|k| coefficients[8 * i + k]);
         pieces.push(Piece { duration: *duration, axes: std::array::from_fn(axis) });
     }
+    let n = pieces.len() + usize::from(pieces.last().and_then(brake).is_some());
     match pieces.len() {
         0 => Err("no pieces".to_owned()),
         n if n > MAX_PIECES => Err(format!("{n} pieces; the drone's memory holds {MAX_PIECES}")),
+        _ if n > MAX_PIECES => {
+            Err(format!("it ends at speed, and the {MAX_PIECES} pieces leave no room for one to brake in"))
+        }
         _ => Ok(pieces),
     }
 }
@@ -114,6 +122,8 @@ pub enum Leg {
 pub struct Script {
     course: Course,
     pieces: Vec<Piece>,
+    /// Flown after the pieces if those end at speed. It does not count.
+    brake: Option<Piece>,
     hold_s: f32,
 }
 
@@ -123,7 +133,7 @@ impl Script {
     pub fn new(course: impl Into<Course>) -> Self {
         let course = course.into();
         let pieces = match &course {
-            Course::Task(Task::FigureEight) => fit(&Trajectory::FIGURE_EIGHT, MAX_PIECES),
+            Course::Task(Task::FigureEight) => fit(&Trajectory::FIGURE_EIGHT, MAX_PIECES - 1),
             Course::Task(Task::Square) => paths::SQUARE.to_vec(),
             Course::Task(Task::Helix) => paths::HELIX.to_vec(),
             Course::Task(Task::Hover | Task::TakeoffLand) => Vec::new(),
@@ -135,7 +145,8 @@ impl Script {
             Course::Task(Task::TakeoffLand) => Task::TakeoffLand.duration_s() - TAKE_OFF_S - REST_S - LAND_S,
             _ => REST_S,
         };
-        Self { course, pieces, hold_s }
+        let brake = pieces.last().and_then(brake).filter(|_| pieces.len() < MAX_PIECES);
+        Self { course, pieces, brake, hold_s }
     }
 
     /// The same with another time at rest in the task, s.
@@ -151,17 +162,22 @@ impl Script {
         &self.course
     }
 
+    /// What is flown after each other, until the drone is at rest.
+    fn uploaded(&self) -> impl Iterator<Item = &Piece> {
+        self.pieces.iter().chain(&self.brake)
+    }
+
     /// The bytes for the trajectory memory; empty when the task needs none.
     #[must_use]
     pub fn upload(&self) -> Vec<u8> {
-        let values = self.pieces.iter().flat_map(|p| p.axes.into_iter().flatten().chain([p.duration]));
+        let values = self.uploaded().flat_map(|p| p.axes.into_iter().flatten().chain([p.duration]));
         values.flat_map(f32::to_le_bytes).collect()
     }
 
     /// Gives the uploaded pieces their number.
     #[must_use]
     pub fn define(&self) -> Option<HighLevel> {
-        let pieces = u8::try_from(self.pieces.len()).ok().filter(|n| *n > 0)?;
+        let pieces = u8::try_from(self.uploaded().count()).ok().filter(|n| *n > 0)?;
         Some(HighLevel::DefineTrajectory { id: TRAJECTORY_ID, offset: 0, pieces })
     }
 
@@ -206,7 +222,10 @@ impl Script {
         match leg {
             Leg::TakeOff => microseconds(TAKE_OFF_S) + rest,
             Leg::Approach => self.approach().map_or(0, |(_, duration_s)| microseconds(duration_s) + rest),
-            Leg::Task => self.trajectory_us() + microseconds(self.hold_s),
+            Leg::Task => {
+                let brake_s = self.brake.map_or(0.0, |brake| brake.duration);
+                self.trajectory_us() + microseconds(brake_s + self.hold_s)
+            }
             Leg::Land => microseconds(LAND_S) + rest,
         }
     }
@@ -298,6 +317,26 @@ fn fit(trajectory: &Trajectory<'_>, count: usize) -> Vec<Piece> {
         .collect()
 }
 
+/// A piece from the end of another to rest, if that ends at speed: a reference that stops within a control step is
+/// a blow to fast gains.
+fn brake(last: &Piece) -> Option<Piece> {
+    let end = last.at(last.duration);
+    if end.velocity.norm() < REST_SPEED && end.yaw_rate.abs() < REST_SPEED {
+        return None;
+    }
+    let duration = f64::from(BRAKE_S);
+    let axis = |p: f32, v: f32, a: f32| {
+        let [p, v, a] = [p, v, a].map(f64::from);
+        // The end for which the fifth-order term is zero.
+        let rest = p + v * duration / 2.0 + a * duration * duration / 12.0;
+        quintic([p, v, a], [rest, 0.0, 0.0], duration)
+    };
+    let (p, v, a) = (end.position, end.velocity, end.acceleration);
+    let axes =
+        [axis(p.x, v.x, a.x), axis(p.y, v.y, a.y), axis(p.z, v.z, a.z), axis(end.yaw, end.yaw_rate, 0.0)];
+    Some(Piece { duration: BRAKE_S, axes })
+}
+
 /// The fifth-order polynomial between two states (position, velocity, acceleration).
 fn quintic([p0, v0, a0]: [f64; 3], [p1, v1, a1]: [f64; 3], t: f64) -> [f32; 8] {
     let (d, t2) = (p1 - p0, t * t);
@@ -348,7 +387,8 @@ mod tests {
                     counted_ms += u64::from(reference.is_some() && script.counts(leg, 1000 * ms));
                     let Some(reference) = reference else { continue };
                     last_z = reference.position.z;
-                    if leg == Leg::Task && !task.starts_on_floor() {
+                    let is_path = leg == Leg::Task && !task.starts_on_floor();
+                    if is_path && script.counts(leg, 1000 * (ms + 1)) {
                         // The planner's clock, a sum of many small steps, is 2 ms off after 13 s.
                         let wanted = task.trajectory().at((ms + 1) as f32 * 0.001);
                         assert!((reference.position - wanted.position).norm() < 5e-3, "{task} {ms} ms");
@@ -359,6 +399,33 @@ mod tests {
             assert!(last_z < 0.01, "{task} ends at {last_z} m");
             assert!((counted_ms as f32 * 1e-3 - task.duration_s()).abs() < 0.01, "{task}: {counted_ms} ms");
         }
+    }
+
+    /// Whatever is flown, the reference never jumps in velocity, and ends where the drone can stay.
+    #[test]
+    fn paths_that_end_at_speed_brake() {
+        for task in [Task::FigureEight, Task::Square, Task::Helix] {
+            let script = Script::new(task);
+            let pieces: Vec<Piece> = script.uploaded().copied().collect();
+            let flown = Trajectory::Poly4d { pieces: &pieces, offset: Vec3::ZERO };
+            let end_s = script.duration_us(Leg::Task) as f32 * 1e-6 - script.hold_s;
+            let mut last = flown.at(0.0);
+            for ms in 0..(1000.0 * end_s) as u32 + 10 {
+                let now = flown.at(ms as f32 * 1e-3);
+                assert!((now.velocity - last.velocity).norm() < 0.02, "{task} {ms} ms: {now:?}");
+                assert!(now.acceleration.norm() < 12.0, "{task} {ms} ms: {now:?}");
+                last = now;
+            }
+            assert!(last.velocity.norm() < REST_SPEED, "{task}: {last:?}");
+            assert!(last.position.norm() < 2.5, "{task}: {last:?}");
+        }
+        assert!(Script::new(Task::FigureEight).brake.is_some());
+        assert!(Script::new(Task::Square).brake.is_none());
+        let moving = format!("1.0,0,1{}\n", ",0".repeat(30));
+        assert!(Script::new(Course::Pieces(parse_pieces(&moving).unwrap())).brake.is_some());
+        assert!(parse_pieces(&moving.repeat(MAX_PIECES - 1)).is_ok());
+        let error = parse_pieces(&moving.repeat(MAX_PIECES)).unwrap_err();
+        assert!(error.contains("no room"), "{error}");
     }
 
     #[test]
