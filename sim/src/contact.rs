@@ -86,6 +86,13 @@ impl Motion<'_> {
     }
 }
 
+/// On all feet, and slow enough to count as standing: more passes change nothing.
+fn stands_still(impulses: &[Impulse; 8], motion: &Motion<'_>) -> bool {
+    impulses.iter().take(4).all(|i| i.normal > 0.0)
+        && motion.linear.norm() < STILL_M_S
+        && motion.angular.norm() < STILL_RAD_S
+}
+
 /// Corrects the velocities in `state`, which the forces have already changed, for the floor.
 /// Position and attitude (`body`) are still those of before the step.
 #[cold]
@@ -144,10 +151,12 @@ pub(crate) fn resolve(p: &Params, state: &mut State, body: &Mat3) {
             motion.push(tangential - impulse.tangential, point);
             impulse.tangential = tangential;
         }
+        if stands_still(&impulses, &motion) {
+            break;
+        }
     }
 
-    let stands = impulses.iter().take(4).all(|i| i.normal > 0.0);
-    if stands && motion.linear.norm() < STILL_M_S && motion.angular.norm() < STILL_RAD_S {
+    if stands_still(&impulses, &motion) {
         (motion.linear, motion.angular) = (Vec3::ZERO, Vec3::ZERO);
     }
     state.velocity = body.apply(motion.linear);
