@@ -233,6 +233,21 @@ impl Inputs {
         }
     }
 
+    /// Hands over what a reader of the log gets, one after the other.
+    pub fn each(&self, mut input: impl FnMut(Input)) {
+        match self {
+            Self::Snapshot(time_us, snapshot) => input(Input::Snapshot(*time_us, *snapshot)),
+            Self::Batch(batch) => {
+                for (index, sample) in batch.samples().enumerate() {
+                    if let Some(mocap) = batch.mocap.filter(|_| usize::from(batch.mocap_at) == index) {
+                        input(Input::Mocap(sample.time_us, mocap));
+                    }
+                    input(Input::Imu(sample));
+                }
+            }
+        }
+    }
+
     /// Time of the last of it, µs since boot.
     #[must_use]
     pub fn time_us(&self) -> u64 {
@@ -302,6 +317,17 @@ pub enum Input {
     Mocap(u64, Mocap),
     /// The whole filter after the sample of this time, µs since boot.
     Snapshot(u64, Snapshot),
+}
+
+impl Input {
+    /// Its time, µs since boot.
+    #[must_use]
+    pub fn time_us(&self) -> u64 {
+        match self {
+            Self::Imu(sample) => sample.time_us,
+            Self::Mocap(time_us, _) | Self::Snapshot(time_us, _) => *time_us,
+        }
+    }
 }
 
 /// Reads the inputs of one file, by the names in its header.

@@ -30,7 +30,7 @@ pub use columns::{column_name, unit};
 pub use file::{Event, Log, LogError, Variable};
 pub use sources::{LogFiles, find};
 pub use steady_common::transition::Link;
-pub use steps::{LoggedStep, Recording, Segment, each_step, transitions};
+pub use steps::{LoggedStep, Recording, Segment, each_step, inputs, transitions};
 
 /// Seconds that pass in one second of the official firmware's log clock: its timer divides by 85, not by 84,
 /// so it runs slow. A log at 250 Hz has its records 3.955 ms apart by that clock.

@@ -25,6 +25,8 @@ use crate::{files, gains_file};
 const PROGRAM: &str = "virtual-crazyflie";
 /// The image, where `cargo xtask firmware` puts it.
 const ELF: &str = "target/firmware/steady.elf";
+/// The card's `config.txt` for a log that has what the estimator was given, too.
+const LOG_INPUTS: &str = "1\n512\nlog\n0\non:estimatorInputs\n";
 
 /// Guard states in the log from this one on mean that it took gains out of flight.
 pub(crate) const GUARD_TRIPPED: u8 = 2;
@@ -133,6 +135,8 @@ pub struct VirtualFlight {
     pub eeprom: Option<PathBuf>,
     /// Free room on the card, MiB; all of it if not given.
     pub card_free_mib: Option<u32>,
+    /// The log has what the estimator was given, too.
+    pub log_inputs: bool,
 }
 
 impl Default for VirtualFlight {
@@ -150,6 +154,7 @@ impl Default for VirtualFlight {
             flash: None,
             eeprom: None,
             card_free_mib: None,
+            log_inputs: false,
         }
     }
 }
@@ -219,6 +224,11 @@ impl VirtualFlight {
         }
         if let Some(room) = self.card_free_mib {
             option("--card-free-mib", room.to_string().into());
+        }
+        if self.log_inputs {
+            let config = folder.join("config.txt");
+            files::write(&config, LOG_INPUTS.as_bytes())?;
+            option("--card-file", config.into());
         }
         for setting in settings {
             option("--param", setting.into());

@@ -310,7 +310,7 @@ fn write_log(path: &Path, records: &[Record]) {
 }
 
 /// A search of a few flights.
-const QUICK: &str = "generations=2";
+const QUICK: &str = "search_steps=1";
 
 #[test]
 fn from_a_run_and_a_log_to_a_table() {

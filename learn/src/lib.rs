@@ -13,6 +13,7 @@ mod features;
 mod latency;
 pub mod logged;
 pub mod model;
+mod newton;
 mod ridge;
 pub mod search;
 

@@ -1,20 +1,14 @@
 //! Flights as logs have them, and what they look like.
 
+use steady_common::GainTable;
+use steady_common::estimator::{Estimator, Mocap};
 use steady_common::exploration::Exploration;
+use steady_common::inputs_record::{Input, InputFlags};
 use steady_common::transition::Transition;
-use steady_common::{GainTable, Vec3};
 use steady_reality::Flight;
 
-/// Every so many control steps count: a hundred a second.
-const THIN: usize = 5;
 /// Flights look alike by so many numbers.
-pub(crate) const LIKENESS: usize = 14;
-/// Samples before and after, of a second difference: 0.1 s.
-const SPAN: usize = 10;
-/// Part of the second differences that must be explained for a lag to mean anything.
-const MIN_FIT: f64 = 0.9;
-/// Largest lag that is looked for, samples.
-const MAX_LAG: usize = 15;
+pub(crate) const LIKENESS: usize = 13;
 
 /// A flight by its log.
 #[derive(Clone, Debug)]
@@ -23,15 +17,54 @@ pub struct LoggedFlight {
     pub name: String,
     /// Control steps without a gap.
     pub records: Vec<Transition>,
+    /// What the estimator was given, where the log has it.
+    pub inputs: Vec<Input>,
     /// What flew.
     pub table: GainTable,
 }
 
 impl LoggedFlight {
-    /// On samples for predictions; `None` when it is too short.
+    /// On samples for predictions; `None` when it is too short. With the delay of motion capture, s, states are
+    /// estimated anew from frames that are known to be so old: otherwise positions lag behind attitudes, and what
+    /// should be a delay looks like a force.
     #[must_use]
-    pub fn flight(&self) -> Option<Flight> {
-        Flight::from_log(&self.name, &self.records)
+    pub fn flight(&self, latency_s: Option<f32>) -> Option<Flight> {
+        match latency_s {
+            Some(latency_s) => Flight::from_log(&self.name, &self.estimated_with(latency_s)),
+            None => Flight::from_log(&self.name, &self.records),
+        }
+    }
+
+    /// The control steps with the states that the drone's own filter has when it knows how old frames are. Where
+    /// inputs are missing, states stay as they were.
+    fn estimated_with(&self, latency_s: f32) -> Vec<Transition> {
+        let mut records = self.records.clone();
+        let (mut filter, mut frame, mut at): (Option<Estimator>, Option<Mocap>, _) = (None, None, 0);
+        for input in &self.inputs {
+            let sample = match input {
+                // Later snapshots are of a filter that did not know.
+                Input::Snapshot(time_us, snapshot) => {
+                    filter = filter.or_else(|| Some(snapshot.restore(milliseconds(*time_us))));
+                    continue;
+                }
+                Input::Mocap(_, mocap) => {
+                    frame = Some(Mocap { age_s: latency_s, ..*mocap });
+                    continue;
+                }
+                Input::Imu(sample) => sample,
+            };
+            let Some(filter) = filter.as_mut() else { continue };
+            let is_flying = sample.flags.has(InputFlags::FLYING);
+            // Where it diverges it starts anew by itself.
+            let _ = filter.tick(milliseconds(sample.time_us), &sample.imu, frame.take().as_ref(), is_flying);
+            while records.get(at).is_some_and(|record| record.time_us < sample.time_us) {
+                at += 1;
+            }
+            if let Some(record) = records.get_mut(at).filter(|record| record.time_us == sample.time_us) {
+                record.state = filter.state();
+            }
+        }
+        records
     }
 
     /// Noise like the one that it was flown with: of the same standard deviations, held as long.
@@ -59,8 +92,13 @@ fn law_steps(records: &[Transition]) -> impl Iterator<Item = &Transition> {
     records.iter().filter(|r| r.is_law_flight())
 }
 
+fn milliseconds(us: u64) -> u32 {
+    // As the drone counts them.
+    (us / 1000) as u32
+}
+
 /// What a flight looks like in its log: means of position errors and motors, logarithms of the deviations of position
-/// errors and rates, and how late its positions are.
+/// errors and rates.
 pub(crate) fn likeness(records: &[Transition]) -> [f64; LIKENESS] {
     let (mut n, mut sums, mut squares) = (0.0_f64, [0.0; 10], [0.0; 10]);
     for r in law_steps(records) {
@@ -79,94 +117,6 @@ pub(crate) fn likeness(records: &[Transition]) -> [f64; LIKENESS] {
     std::array::from_fn(|i| match i {
         0..3 => mean[i],
         3..9 => deviation[i - 3],
-        9..13 => mean[i - 3],
-        _ => lag_s(records).unwrap_or_default(),
+        _ => mean[i - 3],
     })
-}
-
-/// How much later positions move than the attitude says, s: motion capture's delay, as far as the estimator follows
-/// it. A drone accelerates where it leans; the lag is where second differences of its positions fit that best. `None`
-/// when they hardly do: it has to move.
-pub(crate) fn lag_s(records: &[Transition]) -> Option<f64> {
-    let steps: Vec<&Transition> = law_steps(records).step_by(THIN).collect();
-    let dt_s = f64::from(steps.first()?.dt_s) * THIN as f64;
-    let count = steps.len();
-    if count < 4 * (SPAN + MAX_LAG) {
-        return None;
-    }
-    let lean: Vec<Vec3> = steps
-        .iter()
-        .map(|s| {
-            let up = s.state.attitude.to_matrix().z;
-            up * (1.0 / up.z.max(0.2))
-        })
-        .collect();
-    let axes: [fn(&Vec3) -> f32; 2] = [|v| v.x, |v| v.y];
-    // A second difference of the position is the acceleration, weighted by a triangle.
-    let triangle = |t: usize, of: &dyn Fn(usize) -> f32| -> f64 {
-        (0..=2 * SPAN)
-            .map(|k| (SPAN as f64 - (k as f64 - SPAN as f64).abs()) * f64::from(of(t + k - SPAN)))
-            .sum()
-    };
-    let times = SPAN + MAX_LAG..count - SPAN - MAX_LAG;
-    let wanted: Vec<[f64; 2]> =
-        times.clone().map(|t| axes.map(|axis| triangle(t, &|t| axis(&lean[t])))).collect();
-    // Part of the second differences that lean, drag and wind explain at a lag, from −MAX_LAG / 3 samples on.
-    let fit = |lag: usize| -> f64 {
-        let (mut left, mut all) = (0.0, 0.0);
-        for (which, axis) in axes.iter().enumerate() {
-            let rows: Vec<([f64; 3], f64)> = times
-                .clone()
-                .zip(&wanted)
-                .map(|(t, wanted)| {
-                    let late = t + lag - MAX_LAG / 3;
-                    let at = |t: usize| f64::from(axis(&steps[t].state.position));
-                    let bend = at(late + SPAN) - 2.0 * at(late) + at(late - SPAN);
-                    ([wanted[which], at(late + SPAN) - at(late - SPAN), 1.0], bend)
-                })
-                .collect();
-            let weights = least_squares(&rows);
-            for (x, y) in &rows {
-                let said: f64 = x.iter().zip(weights).map(|(x, w)| x * w).sum();
-                left += (y - said).powi(2);
-                all += y * y;
-            }
-        }
-        1.0 - left / all.max(1e-18)
-    };
-    let fits: Vec<f64> = (0..=MAX_LAG).map(fit).collect();
-    let best = (1..MAX_LAG).max_by(|a, b| fits[*a].total_cmp(&fits[*b])).unwrap_or(1);
-    if fits[best] < MIN_FIT {
-        return None;
-    }
-    // The top of the parabola through the best and its neighbours.
-    let (a, b, c) = (fits[best - 1], fits[best], fits[best + 1]);
-    let top = 0.5 * (a - c) / (a - 2.0 * b + c).min(-1e-12);
-    Some((best as f64 + top.clamp(-0.5, 0.5) - (MAX_LAG / 3) as f64) * dt_s)
-}
-
-/// Weights of three columns.
-fn least_squares(rows: &[([f64; 3], f64)]) -> [f64; 3] {
-    let mut a = [[0.0; 4]; 3];
-    for (x, y) in rows {
-        for (row, xi) in a.iter_mut().zip(x) {
-            for (sum, xj) in row.iter_mut().zip(x.iter().chain([y])) {
-                *sum += xi * xj;
-            }
-        }
-    }
-    for i in 0..3 {
-        a[i][i] += 1e-9;
-        let pivot = a[i];
-        for row in a.iter_mut().skip(i + 1) {
-            let part = row[i] / pivot[i];
-            row.iter_mut().zip(pivot).for_each(|(v, p)| *v -= part * p);
-        }
-    }
-    let mut weights = [0.0; 3];
-    for i in (0..3).rev() {
-        let known: f64 = (i + 1..3).map(|k| a[i][k] * weights[k]).sum();
-        weights[i] = (a[i][3] - known) / a[i][i];
-    }
-    weights
 }

@@ -5,12 +5,12 @@ use steady_native::{Plan, Until};
 use steady_reality::Flight;
 use steady_reality::flight::RATES_DELAY_S;
 use steady_reality::identify::{Identified, Prior, identify_from};
-use steady_sim::{PlantParams, Rng, Task, World, WorldError};
+use steady_sim::{Rng, Task, World, WorldError};
 
 use crate::discovery::{self, Discovered, discover};
-use crate::latency;
+use crate::latency::{self, latency_s};
 use crate::logged::{LIKENESS, LoggedFlight, likeness};
-use crate::search::Path;
+use crate::search::{Path, SearchWorld};
 
 /// World that has what a training world idealises and flights do not tell: sensors, battery, floor, network.
 const SENSING: &str = "real";
@@ -18,12 +18,8 @@ const SENSING: &str = "real";
 const FIRST_SENSING: u64 = 1000;
 /// Standard deviation of what is drawn about the delay of motion capture, s.
 const LATENCY_STD_S: f32 = 0.003;
-/// Flights from which that is fitted, at most: the newest.
-const MAX_LATENCY_FLIGHTS: usize = 2;
 /// Flights that are identified from, at most: the newest.
 const MAX_FLIGHTS: usize = 10;
-/// A lag is known to this, s.
-const LAG_S: f64 = 0.003;
 
 /// What is done with flights.
 #[derive(Clone, Debug)]
@@ -56,28 +52,31 @@ pub struct Model {
 /// A world that the flights could be of.
 #[derive(Clone, Debug)]
 pub struct Drawn {
-    /// Seed of its flights.
-    pub number: u64,
     /// Ready to fly in, with what the simulator lacks.
-    pub plant: PlantParams,
+    pub world: SearchWorld,
     /// How far it is from the flights.
     pub distance: f64,
 }
 
 impl Model {
-    /// Fits the simulator `training`, in which the policy was learned, to flights of one drone, the newest last.
-    /// Logs of this firmware say what worlds must look like, too; without any, all draws count the same.
+    /// Fits the simulator `training`, in which the policy was learned, to flights of one drone, the newest last:
+    /// logs of this firmware, which also say what worlds must look like, or recordings of others, with which all draws
+    /// count the same.
     ///
     /// # Errors
     /// If the world is not valid.
     pub fn fit(
         training: &World,
-        flights: &[Flight],
+        recorded: &[Flight],
         logged: &[LoggedFlight],
         path: &Path,
         settings: &Settings,
         seed: u64,
     ) -> Result<Self, WorldError> {
+        let logged = &logged[logged.len().saturating_sub(MAX_FLIGHTS)..];
+        let latency_s = latency_s(logged);
+        let mut flights: Vec<Flight> = recorded.to_vec();
+        flights.extend(logged.iter().filter_map(|flight| flight.flight(latency_s)));
         let flights = &flights[flights.len().saturating_sub(MAX_FLIGHTS)..];
         let base =
             World { body: training.body.clone(), motors: training.motors.clone(), ..World::named(SENSING)? };
@@ -87,27 +86,47 @@ impl Model {
             Some(how) => discover(&identified.world, flights, how, seed)?,
             None => None,
         };
-        let newest: Vec<&LoggedFlight> = logged.iter().rev().take(MAX_LATENCY_FLIGHTS).collect();
-        let latency_s = match newest.is_empty() {
-            true => None,
-            false => latency::fit(&in_loop(identified.world.clone()), &newest, path)?,
-        };
-        let worlds = draw(
-            &identified,
-            discovered.as_ref(),
-            newest.first().copied(),
-            latency_s,
-            path,
-            settings.drawn,
-            seed,
-        )?;
-        Ok(Self { identified, discovered, latency_s, worlds })
+        let model = Self { identified, discovered, latency_s, worlds: Vec::new() };
+        let worlds = model.draw(logged.last(), path, settings.drawn, seed)?;
+        Ok(Self { worlds, ..model })
     }
 
-    /// Some of the worlds, ready for a search or for a check of what it found.
+    /// Some of the worlds, for a search or for a check of what it found.
     #[must_use]
-    pub fn plants(&self, range: std::ops::Range<usize>) -> Vec<(u64, PlantParams)> {
-        self.worlds.iter().take(range.end).skip(range.start).map(|d| (d.number, d.plant.clone())).collect()
+    pub fn worlds(&self, range: std::ops::Range<usize>) -> Vec<SearchWorld> {
+        self.worlds.iter().take(range.end).skip(range.start).map(|drawn| drawn.world.clone()).collect()
+    }
+
+    /// Worlds that the flights could be of, those whose flights look most like `flight` first.
+    fn draw(
+        &self,
+        flight: Option<&LoggedFlight>,
+        path: &Path,
+        count: u64,
+        seed: u64,
+    ) -> Result<Vec<Drawn>, WorldError> {
+        let mut rng = Rng::new(seed, 0x6964_656e);
+        let likely = in_loop(self.identified.world.clone());
+        let mut drawn = Vec::new();
+        for number in 0..count.max(1) {
+            let World { imu, mocap, radio, .. } = World::sample(FIRST_SENSING + number);
+            let sampled = in_loop(self.identified.sample(&mut rng));
+            // Every fourth has the most probable parameters: sensors differ alone.
+            let body = if number.is_multiple_of(4) { likely.clone() } else { sampled };
+            let mut world = World { imu, mocap, radio, ..body };
+            if let Some(latency_s) = self.latency_s {
+                latency::put(&mut world, (latency_s + LATENCY_STD_S * rng.normal()).max(0.0));
+            }
+            let residual = self.discovered.as_ref().and_then(|found| match number % 4 {
+                0 => Some(&found.residual),
+                member => found.members.get(member as usize),
+            });
+            drawn.push(Drawn { world: SearchWorld::new(number, &world, residual)?, distance: 0.0 });
+        }
+        if let Some(flight) = flight {
+            sort_by_likeness(&mut drawn, flight, path);
+        }
+        Ok(drawn)
     }
 }
 
@@ -118,75 +137,35 @@ fn in_loop(mut world: World) -> World {
     world
 }
 
-fn draw(
-    identified: &Identified,
-    discovered: Option<&Discovered>,
-    flight: Option<&LoggedFlight>,
-    latency_s: Option<f32>,
-    path: &Path,
-    count: u64,
-    seed: u64,
-) -> Result<Vec<Drawn>, WorldError> {
-    let mut rng = Rng::new(seed, 0x6964_656e);
-    let likely = in_loop(identified.world.clone());
-    let mut worlds = Vec::new();
-    for number in 0..count.max(1) {
-        let World { imu, mocap, radio, .. } = World::sample(FIRST_SENSING + number);
-        let sampled = in_loop(identified.sample(&mut rng));
-        // Every fourth has the most probable parameters: sensors differ alone.
-        let body = if number.is_multiple_of(4) { likely.clone() } else { sampled };
-        let mut world = World { imu, mocap, radio, ..body };
-        if let Some(latency_s) = latency_s {
-            latency::put(&mut world, (latency_s + LATENCY_STD_S * rng.normal()).max(0.0));
-        }
-        let mut plant = PlantParams::new(&world)?;
-        let residual = discovered.and_then(|found| match number % 4 {
-            0 => Some(&found.residual),
-            member => found.members.get(member as usize),
-        });
-        if let Some(residual) = residual {
-            plant = plant.with_residual(residual.clone());
-        }
-        worlds.push((number, plant));
-    }
-    let Some(flight) = flight else {
-        let drawn = |(number, plant)| Drawn { number, plant, distance: 0.0 };
-        return Ok(worlds.into_iter().map(drawn).collect());
-    };
+/// Flies as a flight was flown, noise included, and sorts worlds by how much theirs looks like it.
+fn sort_by_likeness(drawn: &mut [Drawn], flight: &LoggedFlight, path: &Path) {
     let logged = likeness(&flight.records);
-    let seen: Vec<Option<[f64; LIKENESS]>> = worlds
+    let seen: Vec<Option<[f64; LIKENESS]>> = drawn
         .par_iter()
-        .map(|(number, plant)| {
-            let exploration = flight.exploration(*number as u32 + 1);
+        .map(|Drawn { world, .. }| {
+            let exploration = flight.exploration(world.number as u32 + 1);
             let plan = Plan {
                 table: flight.table,
                 exploration,
-                seed: *number,
+                seed: world.number,
                 until: Until::Landed,
                 ..Plan::new(Task::Hover)
             };
-            let flown = path.fly(plant, &plan, |_| {});
+            let flown = path.fly(&world.plant, &plan, |_| {});
             (flown.failure.is_none() && !flown.guard_tripped).then(|| likeness(&flown.records))
         })
         .collect();
     let good: Vec<&[f64; LIKENESS]> = seen.iter().flatten().collect();
     let n = good.len().max(1) as f64;
-    let mut spread: [f64; LIKENESS] = std::array::from_fn(|i| {
+    let spread: [f64; LIKENESS] = std::array::from_fn(|i| {
         let mean = good.iter().map(|s| s[i]).sum::<f64>() / n;
         (good.iter().map(|s| (s[i] - mean).powi(2)).sum::<f64>() / n).sqrt().max(1e-6)
     });
-    spread[LIKENESS - 1] = if latency_s.is_some() { LAG_S } else { f64::INFINITY };
-    let mut drawn: Vec<Drawn> = worlds
-        .into_iter()
-        .zip(seen)
-        .map(|((number, plant), seen)| {
-            // The drone did not fail with what flew.
-            let distance = seen.map_or(f64::INFINITY, |s| {
-                (0..LIKENESS).map(|i| ((s[i] - logged[i]) / spread[i]).powi(2)).sum::<f64>()
-            });
-            Drawn { number, plant, distance }
-        })
-        .collect();
+    for (drawn, seen) in drawn.iter_mut().zip(seen) {
+        // The drone did not fail with what flew.
+        drawn.distance = seen.map_or(f64::INFINITY, |s| {
+            (0..LIKENESS).map(|i| ((s[i] - logged[i]) / spread[i]).powi(2)).sum::<f64>()
+        });
+    }
     drawn.sort_by(|a, b| a.distance.total_cmp(&b.distance));
-    Ok(drawn)
 }

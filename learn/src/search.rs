@@ -5,33 +5,93 @@ use rayon::prelude::*;
 use steady_common::gains::GAIN_COUNT;
 use steady_common::{GainTable, Gains, Reference};
 use steady_native::{Flown, Plan, Sample, Until};
+use steady_sim::residual::Residual;
 use steady_sim::script::Course;
-use steady_sim::{PlantParams, Task};
+use steady_sim::{PlantParams, Task, World, WorldError};
 
-use crate::cma::{Search, Theta, clamp, climb, gains_of, theta_of};
+use crate::cma::{Theta, clamp, gains_of, theta_of};
+use crate::newton::{self, Differences, Track};
 
-/// What a failed flight costs while gains are searched: not all, so that the way may lead along where flights fail.
+/// What a failed flight costs beside its reward.
 const FAILED: f64 = 300.0;
 
 /// Reward of a flight that has none.
 const NO_REWARD: f64 = -1e5;
 
+/// Number of the first flight that chooses.
+const CHOICE: u64 = 1 << 20;
+
+/// What a strained world has more than the one that it is made from: commands come later, s, and so does motion
+/// capture, s, which stops this often, 1/s, and for so long on average, s. Gains that fly well here are not at an edge.
+const LATER_COMMANDS_S: f32 = 0.001;
+const LATER_MOCAP_S: f32 = 0.005;
+const DROPOUTS_PER_S: f32 = 0.4;
+const DROPOUT_S: f32 = 0.15;
+/// Flights of a step: one in a world as it is, one in a strained one.
+const FLIGHTS: usize = 2;
+/// Other flights that are tried where the drone does not come through one with the gains there are.
+const OTHERS: usize = 3;
+/// By how much a gain's logarithm differs in the flights that tell the slopes.
+const DIFFERENCE: f32 = 0.1;
+/// First radius of a step, for each gain's logarithm, the smallest, and what is left when none of the steps is better.
+const RADIUS: f32 = 0.4;
+const MIN_RADIUS: f32 = 0.1;
+const SHRINK: f32 = 0.25;
+/// Parts of the radius that are tried.
+const PARTS: [f32; 5] = [0.25, 0.5, 1.0, 2.0, 4.0];
+/// Flights in strained worlds that say whether a step's end is safe.
+const CHECKS: usize = 4;
+const FIRST_CHECK: u64 = 1 << 19;
+/// Steps whose ends are flown again to choose among, the last ones, and flights that choose.
+const FINALISTS: usize = 4;
+const CHOOSING: usize = 16;
+
+/// A world to search gains in.
+#[derive(Clone, Debug)]
+pub struct SearchWorld {
+    /// Seed of its flights.
+    pub number: u64,
+    /// Ready to fly in.
+    pub plant: PlantParams,
+    /// The same with less margin.
+    pub strained: PlantParams,
+}
+
+impl SearchWorld {
+    /// From a world and what its equations lack.
+    ///
+    /// # Errors
+    /// If the world is not valid.
+    pub fn new(number: u64, world: &World, lacks: Option<&Residual>) -> Result<Self, WorldError> {
+        let compile = |world: &World| -> Result<PlantParams, WorldError> {
+            let plant = PlantParams::new(world)?;
+            Ok(match lacks {
+                Some(residual) => plant.with_residual(residual.clone()),
+                None => plant,
+            })
+        };
+        let mut strained = world.clone();
+        strained.motors.command_delay_s += LATER_COMMANDS_S;
+        let mocap = &mut strained.mocap;
+        mocap.latency_s += LATER_MOCAP_S;
+        mocap.dropouts_per_s = mocap.dropouts_per_s.max(DROPOUTS_PER_S);
+        mocap.dropout_mean_s = mocap.dropout_mean_s.max(DROPOUT_S);
+        Ok(Self { number, plant: compile(world)?, strained: compile(&strained)? })
+    }
+}
+
 /// Settings of a search.
 #[derive(Clone, Copy, Debug)]
 pub struct Settings {
-    /// Candidates in a generation.
-    pub population: usize,
-    /// Generations.
-    pub generations: usize,
-    /// First standard deviation of the gains' logarithms.
-    pub sigma: f32,
+    /// Gauss–Newton steps.
+    pub steps: usize,
     /// Penalty on the squared change of the gains' logarithms: a change that brings nothing is not made.
     pub l2_penalty: f64,
 }
 
 impl Default for Settings {
     fn default() -> Self {
-        Self { population: 12, generations: 40, sigma: 0.25, l2_penalty: 2.0 }
+        Self { steps: 6, l2_penalty: 2.0 }
     }
 }
 
@@ -44,9 +104,9 @@ pub struct Found {
     pub present: f64,
     /// Change of it.
     pub change: f64,
-    /// Its standard deviation over worlds.
+    /// Its standard deviation over flights.
     pub change_std: f64,
-    /// Worlds in which the flight fails with the new gains.
+    /// Flights of those that chose which fail with the new gains.
     pub failed: usize,
 }
 
@@ -72,8 +132,8 @@ impl Path {
 /// The worlds of a search, by their seeds, and what is flown in them.
 #[derive(Clone, Copy, Debug)]
 pub struct Problem<'a> {
-    /// With the seeds of their flights.
-    pub worlds: &'a [(u64, PlantParams)],
+    /// They take turns.
+    pub worlds: &'a [SearchWorld],
     /// What is flown, until it has landed: hard loops show at touchdown first.
     pub path: &'a Path,
     /// Its gains are the ones to begin with.
@@ -81,33 +141,12 @@ pub struct Problem<'a> {
 }
 
 impl Problem<'_> {
-    fn fly(&self, gains: &Gains, world: usize) -> Judged {
-        let (seed, plant) = &self.worlds[world];
-        let table = GainTable { gains: *gains, ..*self.present };
-        let plan = Plan { table, seed: *seed, until: Until::Landed, ..Plan::new(Task::Hover) };
-        let flown = self.path.fly(plant, &plan, |_| {});
-        let crashed = flown.metrics.is_none_or(|m| m.crash.is_some());
-        let reward = flown.metrics.map(|m| m.cumulative_reward).filter(|r| r.is_finite());
-        Judged {
-            reward: reward.unwrap_or(NO_REWARD),
-            failed: crashed || flown.guard_tripped || flown.failure.is_some(),
-        }
-    }
-
-    /// Flights in every world, for each of the gains.
-    fn fly_all(&self, thetas: &[Theta]) -> Vec<Vec<Judged>> {
-        let count = self.worlds.len().max(1);
-        let flown: Vec<Judged> = (0..thetas.len() * self.worlds.len())
-            .into_par_iter()
-            .map(|i| self.fly(&gains_of(&thetas[i / count]), i % count))
-            .collect();
-        flown.chunks(count).map(<[Judged]>::to_vec).collect()
-    }
-
-    /// Searches gains within bounds of their logarithms' change.
+    /// Searches gains within bounds of their logarithms' change. Every step has flights of its own, so that nothing is
+    /// gained by what suits the noise of one.
     #[must_use]
     pub fn search(&self, bounds: &[f64; GAIN_COUNT], settings: &Settings, seed: u64) -> Found {
         let start = theta_of(&self.present.gains);
+        let pilot = Pilot { problem: self, seed };
         let inside = |theta: &Theta| -> Theta {
             let mut inside: Theta = std::array::from_fn(|i| {
                 let bound = bounds[i] as f32;
@@ -120,40 +159,155 @@ impl Problem<'_> {
             let squared: f32 = theta.iter().zip(start).map(|(t, s)| (t - s).powi(2)).sum();
             settings.l2_penalty * f64::from(squared)
         };
-        // With the present gains the drone flew, whatever the worlds say.
-        let (mut best, mut fails, mut value) = (start, usize::MAX, f64::NEG_INFINITY);
-        let judge = |thetas: &[Theta]| -> Vec<f64> {
-            let thetas: Vec<Theta> = thetas.iter().map(inside).collect();
-            let flown = self.fly_all(&thetas);
-            flown
-                .iter()
-                .zip(&thetas)
-                .map(|(flown, theta)| {
-                    let failed = flown.iter().filter(|f| f.failed).count();
-                    let reward = mean(&rewards(flown)) - price(theta);
-                    if failed < fails || failed == fails && reward > value {
-                        (best, fails, value) = (*theta, failed, reward);
-                    }
-                    reward - FAILED * failed as f64 / flown.len().max(1) as f64
+        let mut ends = vec![start];
+        let mut radius = RADIUS;
+        let checks: Vec<u64> = (0..CHECKS as u64).map(|number| FIRST_CHECK + number).collect();
+        let mut came_down = failed(&pilot.fly_all(&[start], &checks)[0]);
+        for number in 0..settings.steps {
+            let at = ends[ends.len() - 1];
+            let flights = pilot.flights_of_step(number, &at);
+            // The other way every second time, so that what bends does not always count on the same side.
+            let by = if number.is_multiple_of(2) { DIFFERENCE } else { -DIFFERENCE };
+            let mut thetas = vec![at; 1 + GAIN_COUNT];
+            (0..GAIN_COUNT).for_each(|i| thetas[1 + i][i] += by);
+            let flown = pilot.fly_all(&thetas, &flights);
+            let differences: Vec<Differences<'_>> = (0..flights.len())
+                .map(|k| Differences {
+                    at: &flown[0][k].track,
+                    moved: flown[1..].iter().map(|f| (!f[k].failed).then_some(&f[k].track)).collect(),
+                    by,
                 })
-                .collect()
+                .collect();
+            let parts: [Theta; 5] = PARTS.map(|part| {
+                let end = |sign: f32| inside(&at.map(|t| t + sign * part * radius));
+                let (low, high) = (end(-1.0), end(1.0));
+                let change = |end: Theta| -> Theta { std::array::from_fn(|i| end[i] - at[i]) };
+                let step = newton::step(&differences, &change(low), &change(high), settings.l2_penalty);
+                std::array::from_fn(|i| at[i] + step[i])
+            });
+            let values: Vec<f64> = pilot
+                .fly_all(&parts, &flights)
+                .iter()
+                .zip(&parts)
+                .map(|(f, t)| change(f, &flown[0]) - (price(t) - price(&at)))
+                .collect();
+            let mut order: Vec<usize> = (0..parts.len()).filter(|i| values[*i] > 0.0).collect();
+            order.sort_by(|a, b| values[*b].total_cmp(&values[*a]));
+            // The best step that does not come down more often where motion capture stops.
+            let best = order.into_iter().find_map(|i| {
+                let down = failed(&pilot.fly_all(&[parts[i]], &checks)[0]);
+                (down <= came_down).then_some((i, down))
+            });
+            match best {
+                Some((i, down)) => {
+                    came_down = down;
+                    radius = (radius * PARTS[i]).max(MIN_RADIUS);
+                    ends.push(parts[i]);
+                }
+                None => radius = (radius * SHRINK).max(MIN_RADIUS),
+            }
+        }
+        self.choose(&pilot, &ends, price)
+    }
+
+    /// The best of the start and of the last steps' ends, by flights of their own; one that fails more often is never
+    /// better.
+    fn choose(&self, pilot: &Pilot<'_>, ends: &[Theta], price: impl Fn(&Theta) -> f64) -> Found {
+        let mut finalists = vec![ends[0]];
+        finalists.extend_from_slice(&ends[1.max(ends.len().saturating_sub(FINALISTS))..]);
+        let flights: Vec<u64> = (0..CHOOSING as u64).map(|number| CHOICE + number).collect();
+        let flown = pilot.fly_all(&finalists, &flights);
+        let better = |a: &usize, b: &usize| {
+            let value = |i: usize| change(&flown[i], &flown[0]) - price(&finalists[i]);
+            failed(&flown[*b]).cmp(&failed(&flown[*a])).then(value(*a).total_cmp(&value(*b)))
         };
-        let Settings { population, generations, sigma, .. } = *settings;
-        climb(start, &Search { population, generations, sigma, seed }, judge, |_, _| {});
-        let theta = best;
-        let both: Vec<Vec<f64>> = self.fly_all(&[start, theta]).iter().map(|f| rewards(f)).collect();
-        let changes: Vec<f64> = both[1].iter().zip(&both[0]).map(|(after, before)| after - before).collect();
+        let best = (0..finalists.len()).max_by(better).unwrap_or(0);
+        let changes: Vec<f64> = flown[best].iter().zip(&flown[0]).map(|(n, o)| n.reward - o.reward).collect();
         let change = mean(&changes);
         let variance = mean(&changes.iter().map(|c| (c - change).powi(2)).collect::<Vec<_>>());
-        Found { theta, present: mean(&both[0]), change, change_std: variance.sqrt(), failed: fails }
+        Found {
+            theta: finalists[best],
+            present: mean(&rewards(&flown[0])),
+            change,
+            change_std: variance.sqrt(),
+            failed: failed(&flown[best]),
+        }
+    }
+}
+
+/// Flies what a search asks for.
+struct Pilot<'a> {
+    problem: &'a Problem<'a>,
+    seed: u64,
+}
+
+impl Pilot<'_> {
+    /// Numbers of the flights of a step: those that the drone comes through with the gains there are. Where it comes
+    /// through none, one that says at least what a failure costs.
+    fn flights_of_step(&self, step: usize, at: &Theta) -> Vec<u64> {
+        let first = ((1 + OTHERS) * FLIGHTS * step) as u64;
+        let tried = |flight: usize| (0..=OTHERS).map(move |other| first + (FLIGHTS * other + flight) as u64);
+        let comes_through = |number: &u64| !self.fly(&gains_of(at), *number).failed;
+        let flights: Vec<u64> = (0..FLIGHTS).filter_map(|flight| tried(flight).find(comes_through)).collect();
+        if flights.is_empty() { vec![first] } else { flights }
+    }
+
+    /// A flight by its number: worlds take turns, and every second one of a step is strained, like all checks.
+    fn fly(&self, gains: &Gains, number: u64) -> Judged {
+        let turn = (number / FLIGHTS as u64) as usize % self.problem.worlds.len().max(1);
+        let world = &self.problem.worlds[turn];
+        let is_strained = match number {
+            CHOICE.. => false,
+            FIRST_CHECK.. => true,
+            _ => !number.is_multiple_of(FLIGHTS as u64),
+        };
+        let plant = if is_strained { &world.strained } else { &world.plant };
+        let seed = (self.seed.wrapping_add(world.number << 8) << 24) ^ number;
+        let table = GainTable { gains: *gains, ..*self.problem.present };
+        let plan = Plan { table, seed, until: Until::Landed, ..Plan::new(Task::Hover) };
+        let mut track = Track::default();
+        let flown = self.problem.path.fly(plant, &plan, |sample| track.add(sample));
+        let crashed = flown.metrics.is_none_or(|m| m.crash.is_some());
+        let reward = flown.metrics.map(|m| m.cumulative_reward).filter(|r| r.is_finite());
+        Judged {
+            reward: reward.unwrap_or(NO_REWARD),
+            failed: crashed || flown.guard_tripped || flown.failure.is_some(),
+            track,
+        }
+    }
+
+    /// The same flights for each of the gains.
+    fn fly_all(&self, thetas: &[Theta], numbers: &[u64]) -> Vec<Vec<Judged>> {
+        let each = |theta: &Theta| {
+            let gains = gains_of(theta);
+            numbers.par_iter().map(|number| self.fly(&gains, *number)).collect()
+        };
+        thetas.par_iter().map(each).collect()
     }
 }
 
 /// A flight in the search.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 struct Judged {
     reward: f64,
     failed: bool,
+    track: Track,
+}
+
+/// What the search maximises, less its value for the same flights with other gains: the change of the reward. What a
+/// failed flight has of it says nothing; it has a price.
+fn change(new: &[Judged], old: &[Judged]) -> f64 {
+    let each = |(new, old): (&Judged, &Judged)| match (new.failed, old.failed) {
+        (false, false) => new.reward - old.reward,
+        (true, false) => -FAILED,
+        (false, true) => FAILED,
+        (true, true) => 0.0,
+    };
+    mean(&new.iter().zip(old).map(each).collect::<Vec<_>>())
+}
+
+fn failed(flown: &[Judged]) -> usize {
+    flown.iter().filter(|f| f.failed).count()
 }
 
 fn rewards(flown: &[Judged]) -> Vec<f64> {

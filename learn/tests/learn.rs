@@ -16,18 +16,19 @@ use steady_sim::{Initial, Plant, PlantParams, Task, World};
 fn flight(world: &World, seed: u64) -> LoggedFlight {
     let exploration =
         Exploration { enabled: true, std: [0.05, 0.05, 0.05, 0.025], hold: 25, seed: seed as u32 };
-    let plan = Plan { exploration, seed, ..Plan::new(Task::FigureEight) };
+    let plan = Plan { exploration, seed, log_inputs: true, ..Plan::new(Task::FigureEight) };
     let flown = fly(&PlantParams::new(world).unwrap(), &plan, |_| {});
     assert!(flown.failure.is_none(), "{:?}", flown.failure);
-    LoggedFlight { name: "flight".to_owned(), records: flown.records, table: plan.table }
+    let mut inputs = Vec::new();
+    flown.inputs.iter().for_each(|batch| batch.each(|input| inputs.push(input)));
+    LoggedFlight { name: "flight".to_owned(), records: flown.records, inputs, table: plan.table }
 }
 
 fn fitted(world: &World, flights: u64, settings: &model::Settings) -> Model {
     let logged: Vec<LoggedFlight> = (1..=flights).map(|seed| flight(world, seed)).collect();
-    let flights: Vec<Flight> = logged.iter().filter_map(LoggedFlight::flight).collect();
     let path = Path::Task(Task::FigureEight.into());
     let nominal = World::named("nominal").unwrap();
-    Model::fit(&nominal, &flights, &logged, &path, settings, 1).unwrap()
+    Model::fit(&nominal, &[], &logged, &path, settings, 1).unwrap()
 }
 
 /// Without draws, which cost most of the time.
@@ -90,20 +91,20 @@ fn skills_are_found_for_what_the_simulator_lacks_and_hardly_any_where_it_lacks_n
 #[test]
 fn without_flights_of_this_firmware_all_draws_count_the_same() {
     let logged = flight(&World::named("paper").unwrap(), 1);
-    let flights: Vec<Flight> = logged.flight().into_iter().collect();
+    let flights: Vec<Flight> = logged.flight(None).into_iter().collect();
     let path = Path::Task(Task::FigureEight.into());
     let settings = model::Settings { discovery: None, drawn: 5 };
     let nominal = World::named("nominal").unwrap();
     let model = Model::fit(&nominal, &flights, &[], &path, &settings, 1).unwrap();
     assert_eq!((model.worlds.len(), model.latency_s), (5, None));
     assert!(model.discovered.is_none() && model.worlds.iter().all(|d| d.distance == 0.0));
-    assert_eq!(model.plants(3..9).iter().map(|(number, _)| *number).collect::<Vec<_>>(), [3, 4]);
+    assert_eq!(model.worlds(3..9).iter().map(|w| w.number).collect::<Vec<_>>(), [3, 4]);
 }
 
 #[test]
 fn short_flights_tell_nothing_beyond_the_simulator() {
     let logged = flight(&World::named("wind").unwrap(), 1);
-    let mut short = logged.flight().unwrap();
+    let mut short = logged.flight(None).unwrap();
     short.landing = short.take_off + 400;
     let settings = discovery::Settings::default();
     assert!(discovery::discover(&World::default(), &[short], &settings, 1).unwrap().is_none());
@@ -119,8 +120,8 @@ fn gains_found_after_one_flight_halve_the_error_and_are_the_same_on_any_number_o
         let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().unwrap();
         pool.install(|| {
             let model = fitted(&world, 1, &model::Settings { drawn: 8, ..model::Settings::default() });
-            let worlds = model.plants(0..2);
-            let settings = search::Settings { generations: 12, ..search::Settings::default() };
+            let worlds = model.worlds(0..2);
+            let settings = search::Settings { steps: 3, ..search::Settings::default() };
             Problem { worlds: &worlds, path: &path, present: &present }.search(
                 &[1.5; GAIN_COUNT],
                 &settings,
@@ -192,4 +193,5 @@ fn a_search_climbs_a_hill() {
     let search = Search { population: 12, generations: 150, sigma: 0.2, seed: 1 };
     let (best, value) = climb([0.0; GAIN_COUNT], &search, judge, |_, _| {});
     assert!(value > -0.02, "{value}: {best:?}");
+    assert_eq!(judge(&[best])[0], value);
 }

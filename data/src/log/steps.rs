@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 
 use steady_common::GainTable;
 use steady_common::gains_record::{self, GainsRecord};
+use steady_common::inputs_record::{self, Input};
 use steady_common::transition::{self, Flags, Link, StepTracker, Transition};
 use steady_common::usdlog::{Record, Summary};
 
@@ -139,4 +140,17 @@ pub fn transitions(names: &[PathBuf]) -> Result<Recording, LogError> {
         })?;
     }
     Ok(Recording { segments })
+}
+/// Reads what the estimator was given, in the order of the file; nothing from logs that do not have it. Damaged
+/// records are left out.
+///
+/// # Errors
+/// If the file cannot be read, is not a log, or its inputs lack a required field.
+pub fn inputs(path: &Path) -> Result<Vec<Input>, LogError> {
+    let mut log = Log::open(path)?;
+    let mut inputs = Vec::new();
+    if let Some(decoder) = log.decoder(inputs_record::Decoder::new)? {
+        log.scan(|record| inputs.extend(decoder.decode(record)))?;
+    }
+    Ok(inputs)
 }

@@ -10,6 +10,8 @@ const SAMPLE_HZ: f32 = 1000.0;
 const GYRO_CUTOFF_HZ: f32 = 80.0;
 /// Cut-off of the accelerometer's filter, Hz.
 const ACCELEROMETER_CUTOFF_HZ: f32 = 30.0;
+/// By how much that delays what is slower than it, s.
+pub const ACCELEROMETER_DELAY_S: f32 = core::f32::consts::SQRT_2 / (2.0 * math::PI * ACCELEROMETER_CUTOFF_HZ);
 
 /// Samples looked at together when waiting for stillness; two such stretches must agree.
 const STILL_SAMPLES: u16 = 512;

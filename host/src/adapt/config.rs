@@ -30,8 +30,8 @@ pub struct Config {
     pub discovery: bool,
     /// New skills on the simulator's residual; with 0 there are its inputs alone (`model = "simulator"`).
     pub units: usize,
-    /// Generations of the search for gains (`model = "simulator"`).
-    pub generations: usize,
+    /// Gauss–Newton steps of the search for gains (`model = "simulator"`).
+    pub search_steps: usize,
     /// Width of the hidden layers of the new φ and μ (`model = "skills"`, like all below but for `tau`).
     pub hidden: i64,
     pub features: i64,
@@ -70,7 +70,7 @@ impl Default for Config {
             model: Model::default(),
             discovery: true,
             units: Discovery::default().units,
-            generations: Search::default().generations,
+            search_steps: Search::default().steps,
             hidden: 128,
             features: 260,
             batch: 512,
@@ -122,7 +122,7 @@ impl Config {
 
     /// How gains are searched in the corrected simulator.
     pub(super) fn search(&self) -> Search {
-        Search { generations: self.generations, ..Search::default() }
+        Search { steps: self.search_steps, ..Search::default() }
     }
 
     /// How skills for what the simulator lacks are learned.

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use anyhow::Result;
 use rayon::{ThreadPool, ThreadPoolBuilder};
 use steady_common::GainTable;
+use steady_common::inputs_record::Input;
 use steady_learn::search::{Found, Path, Problem};
 use steady_learn::{LoggedFlight, Model, model, search};
 use steady_reality::Flight;
@@ -37,26 +38,39 @@ pub(super) struct Corrected {
 #[derive(Debug)]
 pub(super) struct Flights {
     logged: Vec<LoggedFlight>,
-    all: Vec<Flight>,
+    recorded: Vec<Flight>,
 }
 
 impl Flights {
     /// Those of logs; `None` if there are none.
     pub(super) fn read(logs: &[PathBuf]) -> Result<Option<Self>> {
         let (captured, cards) = recorded::split(logs)?;
-        let mut logged = Vec::new();
+        let mut logged: Vec<LoggedFlight> = Vec::new();
+        let mut inputs = (PathBuf::new(), Vec::new());
         for segment in log::transitions(&cards)?.segments {
-            let Some(table) = segment.gains else { continue };
-            if segment.steps.iter().any(|step| step.is_law_flight()) {
-                let name = format!("flight {}", logged.len() + 1);
-                logged.push(LoggedFlight { name, records: segment.steps, table });
+            let (Some(table), Some(last)) = (segment.gains, segment.steps.last()) else { continue };
+            if !segment.steps.iter().any(|step| step.is_law_flight()) {
+                continue;
             }
+            if inputs.0 != segment.file {
+                inputs = (segment.file.clone(), log::inputs(&segment.file)?);
+            }
+            let until = inputs.1.partition_point(|input: &Input| input.time_us() <= last.time_us);
+            logged.push(LoggedFlight {
+                name: format!("flight {}", logged.len() + 1),
+                records: segment.steps,
+                inputs: inputs.1[..until].to_vec(),
+                table,
+            });
         }
-        let mut all: Vec<Flight> = logged.iter().filter_map(LoggedFlight::flight).collect();
-        if logged.is_empty() && !captured.is_empty() {
-            all = recorded::flights_with_pose(&captured)?;
-        }
-        Ok((!all.is_empty()).then_some(Self { logged, all }))
+        // With too little in the air nothing is told.
+        logged.retain(|flight| flight.flight(None).is_some());
+        let recorded = match logged.is_empty() && !captured.is_empty() {
+            true => recorded::flights_with_pose(&captured)?,
+            false => Vec::new(),
+        };
+        let any = !logged.is_empty() || !recorded.is_empty();
+        Ok(any.then_some(Self { logged, recorded }))
     }
 }
 
@@ -77,21 +91,22 @@ impl Corrected {
         let settings = model::Settings { discovery, ..model::Settings::default() };
         let pool = ThreadPoolBuilder::new().num_threads(options.threads).build()?;
         let model = pool.install(|| {
-            Model::fit(training, &flights.all, &flights.logged, &path, &settings, options.seed)
+            Model::fit(training, &flights.recorded, &flights.logged, &path, &settings, options.seed)
         })?;
         Ok(Self { model, path, search: config.search(), pool })
     }
 
     /// Searches gains within the trust region about the present ones.
     pub(super) fn search(&self, present: &GainTable, region: &TrustRegion, options: &AdaptOptions) -> Found {
-        let worlds = self.model.plants(0..SEARCHED);
+        let worlds = self.model.worlds(0..SEARCHED);
         let problem = Problem { worlds: &worlds, path: &self.path, present };
         self.pool.install(|| problem.search(&region.bounds(), &self.search, options.seed))
     }
 
     /// Worlds that the search did not see.
     pub(super) fn check(&self, present: &GainTable, threads: usize) -> ConsistentWorlds {
-        let worlds = self.model.plants(SEARCHED..SEARCHED + CHECKED);
+        let worlds = self.model.worlds(SEARCHED..SEARCHED + CHECKED);
+        let worlds = worlds.into_iter().map(|world| (world.number, world.plant)).collect();
         ConsistentWorlds::new(worlds, &self.path, present, threads)
     }
 

@@ -55,6 +55,8 @@ impl Drone for NativeDrone {
             proven: flight.eeprom.as_deref().map(decode_table).transpose()?,
             controller: flight.controller,
             exploration: flight.exploration,
+            // They tell how late motion capture is.
+            log_inputs: flight.exploration.enabled,
             seed: flight.seed,
             ..Plan::new(Task::default())
         };

@@ -138,6 +138,8 @@ impl VirtualDrone {
             flash: self.program.is_steady()?.then(|| flight.drone.join(FLASH)),
             eeprom: Some(eeprom),
             card_free_mib: flight.card_free_mib,
+            // They tell how late motion capture is.
+            log_inputs: flight.exploration.enabled,
             ..VirtualFlight::default()
         };
         let flown = plan.fly(&self.program, folder)?;

@@ -76,9 +76,9 @@ pub(crate) struct Cmd {
     /// Flights that every controller is judged by in the end.
     #[arg(long)]
     judged: Option<u32>,
-    /// Generations of the oracle's search.
+    /// Gauss–Newton steps of each of the oracle's searches.
     #[arg(long)]
-    oracle_generations: Option<usize>,
+    oracle_steps: Option<usize>,
     /// Folder for everything.
     #[arg(short, long)]
     out: PathBuf,
@@ -155,7 +155,7 @@ impl Cmd {
         set(&mut p.iterations, self.iterations, p.flights, "iterations")?;
         set(&mut p.judging, self.judging, 200, "judging")?;
         set(&mut p.judged, self.judged, 9999, "judged")?;
-        set(&mut p.oracle_generations, self.oracle_generations, 10_000, "oracle-generations")?;
+        set(&mut p.oracle_steps, self.oracle_steps, 1000, "oracle-steps")?;
         p.preset = self.preset.clone().unwrap_or_else(|| p.preset.clone());
         p.noise = self.noise.map_or(p.noise, |noise| noise.0);
         ensure!(

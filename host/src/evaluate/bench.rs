@@ -12,7 +12,6 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use steady_common::gains::GAIN_COUNT;
 use steady_common::{GainTable, Gains};
-use steady_sim::plant::PlantParams;
 use steady_sim::{Task, World};
 
 use crate::closed_loop::compare::judged_requests;
@@ -31,6 +30,8 @@ use super::suite::{Protocol, SuiteSettings, learned_on};
 
 /// Another firmware's own controllers.
 const OFFICIAL: [ControllerKind; 2] = [ControllerKind::OfficialPid, ControllerKind::OfficialMellinger];
+/// Tables of STEADY's that the oracle's search begins with, at most.
+const MAX_LEARNED_STARTS: usize = 2;
 /// The protocol's file in the folder.
 const PROTOCOL: &str = "protocol.json";
 
@@ -80,7 +81,7 @@ struct Searched {
 struct BenchWorld {
     /// Its name or file.
     source: String,
-    params: PlantParams,
+    world: World,
 }
 
 /// An evaluation and its folder.
@@ -134,7 +135,7 @@ impl Bench {
         let mut worlds = BTreeMap::new();
         for name in &mut settings.worlds {
             let label = Path::new(name).file_stem().unwrap_or_default().to_string_lossy().into_owned();
-            let world = BenchWorld { source: name.clone(), params: PlantParams::new(&World::load(name)?)? };
+            let world = BenchWorld { source: name.clone(), world: World::load(name)? };
             ensure!(worlds.insert(label.clone(), world).is_none(), "there are two worlds named `{label}`");
             *name = label;
         }
@@ -236,7 +237,10 @@ impl Bench {
     pub(crate) fn needs(&self, job: &Job) -> Vec<Job> {
         match job {
             Job::Train { .. } => Vec::new(),
-            Job::Search { .. } => vec![Job::Train { seed: self.first_seed(), randomised: false }],
+            Job::Search { world, task } => {
+                let learned = self.learned_in(world, *task).into_iter().map(|key| Job::Learn(learning(&key)));
+                learned.chain([Job::Train { seed: self.first_seed(), randomised: false }]).collect()
+            }
             Job::Learn(key) => vec![Job::Train { seed: key.seed, randomised: false }],
             Job::Judge(key) => match key.controller {
                 ControllerKind::Pid
@@ -252,6 +256,18 @@ impl Bench {
         }
     }
 
+    /// What STEADY learned in a world and task: the oracle searches from there, too, and is no worse.
+    fn learned_in(&self, world: &str, task: Task) -> Vec<Key> {
+        let is_start = |key: &Key| {
+            let Key { controller, variation, .. } = key;
+            *controller == ControllerKind::Steady
+                && variation.is_empty()
+                && key.world == world
+                && key.task == task
+        };
+        self.keys().into_iter().filter(is_start).take(MAX_LEARNED_STARTS).collect()
+    }
+
     /// Does a job and keeps its result.
     pub(crate) fn work(&self, job: &Job) -> Result<()> {
         let protocol = &self.settings.protocol;
@@ -265,8 +281,12 @@ impl Bench {
                 training::train_into(&folder, &config, *seed, 1).map(|_| ())
             }
             Job::Search { world, task } => {
-                let starts = [self.trained(self.first_seed(), false)?, GainTable::built_in()];
-                let gains = ceiling::search(&self.world(world)?.params, *task, &starts, protocol);
+                let mut starts = vec![self.trained(self.first_seed(), false)?, GainTable::built_in()];
+                for learned in self.learned_in(world, *task) {
+                    starts.extend(self.table(&learned)?);
+                }
+                let gains =
+                    ceiling::search(&self.world(world)?.world, *task, &starts, protocol.oracle_steps)?;
                 write(&self.search_path(world, *task), &Searched { gains: gains.to_array() })
             }
             Job::Learn(key) => self.learn(key),

@@ -24,7 +24,7 @@ const VARIATIONS: [&str; 8] = [
     "units=0",
     "units=4",
     "units=32",
-    "generations=10",
+    "search_steps=2",
     "model=skills",
     "flights=1",
     "flights=5",
@@ -77,11 +77,8 @@ pub(crate) struct Protocol {
     pub(crate) adapt: Vec<String>,
     /// Flights that a controller is judged by in the end.
     pub(crate) judged: u32,
-    /// Generations of the oracle's search.
-    pub(crate) oracle_generations: usize,
-    /// Candidates in each.
-    pub(crate) oracle_population: usize,
-    pub(crate) oracle_flights: usize,
+    /// Gauss–Newton steps of each of the oracle's searches.
+    pub(crate) oracle_steps: usize,
     /// CRC-32 of another firmware's image, whose controllers fly too; 0 for none.
     #[serde(default)]
     pub(crate) official_crc32: u32,
@@ -180,9 +177,7 @@ impl SuiteSettings {
                 hold: HOLD,
                 adapt: Vec::new(),
                 judged: 20,
-                oracle_generations: 40,
-                oracle_population: 16,
-                oracle_flights: 2,
+                oracle_steps: 12,
                 official_crc32: 0,
             },
         };
@@ -197,7 +192,7 @@ impl SuiteSettings {
                     flights: 8,
                     iterations: 4,
                     judged: 8,
-                    oracle_generations: 10,
+                    oracle_steps: 4,
                     ..paper.protocol
                 },
                 ..paper
