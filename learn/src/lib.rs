@@ -10,6 +10,7 @@
 pub mod cma;
 pub mod discovery;
 mod features;
+pub mod gradient;
 mod latency;
 pub mod logged;
 pub mod model;

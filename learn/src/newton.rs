@@ -6,6 +6,7 @@
 
 use steady_common::gains::GAIN_COUNT;
 use steady_common::observation::{RewardInputs, RewardWeights};
+use steady_common::{Action, Reference, State};
 use steady_native::Sample;
 
 use crate::cma::Theta;
@@ -33,12 +34,16 @@ pub(crate) struct Track {
 impl Track {
     /// Takes a control step.
     pub(crate) fn add(&mut self, sample: &Sample) {
-        if !sample.counts {
-            return;
+        if sample.counts {
+            self.push(&sample.truth, &sample.reference, &sample.action);
         }
+    }
+
+    /// Takes a control step that counts.
+    pub(crate) fn push(&mut self, state: &State, reference: &Reference, action: &Action) {
         if self.steps.is_multiple_of(EVERY) {
             let RewardInputs { position, tilt, velocity, rates, action } =
-                RewardInputs::new(&sample.truth, &sample.reference, &sample.action);
+                RewardInputs::new(state, reference, action);
             let mut values = [0.0; VALUES];
             let all = position.into_iter().chain(tilt).chain(velocity).chain(rates).chain(action);
             values.iter_mut().zip(all).for_each(|(to, value)| *to = value);
@@ -48,9 +53,11 @@ impl Track {
     }
 }
 
-/// A flight, and the flights with each gain's logarithm changed by `by`; `None` where that one failed.
+/// A flight that is to get better, and flights with each gain's logarithm changed by `by` from another: itself, or what
+/// a simulator makes of it. `None` where one failed.
 pub(crate) struct Differences<'a> {
     pub(crate) at: &'a Track,
+    pub(crate) from: &'a Track,
     pub(crate) moved: Vec<Option<&'a Track>>,
     pub(crate) by: f32,
 }
@@ -104,8 +111,8 @@ impl Differences<'_> {
     fn slopes(&self) -> Vec<[[f32; GAIN_COUNT]; VALUES]> {
         let mut slopes = vec![[[0.0; GAIN_COUNT]; VALUES]; self.at.moments.len()];
         for (i, moved) in self.moved.iter().enumerate() {
-            let Some(moved) = moved.filter(|m| m.moments.len() == self.at.moments.len()) else { continue };
-            for ((slopes, there), here) in slopes.iter_mut().zip(&moved.moments).zip(&self.at.moments) {
+            let Some(moved) = moved.filter(|m| m.moments.len() == self.from.moments.len()) else { continue };
+            for ((slopes, there), here) in slopes.iter_mut().zip(&moved.moments).zip(&self.from.moments) {
                 for k in 0..VALUES {
                     slopes[k][i] = (there[k] - here[k]) / self.by;
                 }

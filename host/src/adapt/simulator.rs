@@ -1,6 +1,6 @@
 //! The simulator, corrected by flights, as the model that gains are improved in.
 
-use std::path::PathBuf;
+use std::path::{Path as FilePath, PathBuf};
 
 use anyhow::Result;
 use rayon::{ThreadPool, ThreadPoolBuilder};
@@ -72,6 +72,11 @@ impl Flights {
         let any = !logged.is_empty() || !recorded.is_empty();
         Ok(any.then_some(Self { logged, recorded }))
     }
+}
+
+/// The last flight of a log.
+pub(crate) fn newest(log: &FilePath) -> Result<Option<LoggedFlight>> {
+    Ok(Flights::read(&[log.to_owned()])?.and_then(|mut flights| flights.logged.pop()))
 }
 
 impl Corrected {

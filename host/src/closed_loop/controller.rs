@@ -19,6 +19,12 @@ pub enum ControllerKind {
     Transfer,
     /// Gains adapted from flights with discovered skills.
     Steady,
+    /// Gains changed at random from flight to flight, and kept where flights were better.
+    DirectSearch,
+    /// Gains moved along the flights' errors by slopes that the simulator as it is has.
+    Gradient,
+    /// Gains adapted by a regression of the next state, without the simulator.
+    Regression,
     /// Gains searched in the world itself: the upper bound.
     Oracle,
     /// Gains trained in many random simulated worlds.
@@ -39,6 +45,9 @@ impl ControllerKind {
             Self::Simulator => "simulator",
             Self::Transfer => "transfer",
             Self::Steady => "steady",
+            Self::DirectSearch => "direct-search",
+            Self::Gradient => "gradient",
+            Self::Regression => "regression",
             Self::Oracle => "oracle",
             Self::DomainRandomisation => "domain-randomisation",
             Self::OfficialPid => "official-pid",
@@ -55,6 +64,9 @@ impl ControllerKind {
             Self::Simulator => "Simulator",
             Self::Transfer => "Skill transfer",
             Self::Steady => "STEADY",
+            Self::DirectSearch => "Direct search",
+            Self::Gradient => "Simulator's gradient",
+            Self::Regression => "Regression",
             Self::Oracle => "Oracle",
             Self::DomainRandomisation => "Domain randomisation",
             Self::OfficialPid => "Official PID",
@@ -64,7 +76,7 @@ impl ControllerKind {
 
     /// True when it learns from flights in the world it is judged in.
     pub fn learns_from_flights(self) -> bool {
-        matches!(self, Self::Transfer | Self::Steady)
+        matches!(self, Self::Transfer | Self::Steady | Self::DirectSearch | Self::Gradient | Self::Regression)
     }
 
     /// True when it is another firmware's own.

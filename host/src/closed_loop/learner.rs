@@ -4,6 +4,10 @@ use std::path::{Path, PathBuf};
 
 use anyhow::Result;
 use steady_common::GainTable;
+#[cfg(feature = "train")]
+use steady_learn::cma::{clamp, gains_of, theta_of};
+#[cfg(feature = "train")]
+use steady_learn::{LoggedFlight, search::SearchWorld};
 
 /// Something that learns from flights.
 pub trait Learner: Sync {
@@ -50,7 +54,7 @@ impl SkillLearner {
 #[cfg(feature = "train")]
 impl Learner for SkillLearner {
     fn first_table(&self) -> Result<GainTable> {
-        crate::gains_file::load(&self.run.join("gains.bin").to_string_lossy())
+        first_table(&self.run)
     }
 
     fn adapt(&self, logs: &[PathBuf], scale: f32, folder: &Path) -> Result<Option<GainTable>> {
@@ -67,4 +71,74 @@ impl Learner for SkillLearner {
         adaptation.save(folder)?;
         Ok((adaptation.report.step > 0.0).then_some(adaptation.table))
     }
+}
+
+/// Tries gains nearby, without any model: an evolution strategy of one parent and one child, which the loop's judging
+/// flights choose between.
+#[cfg(feature = "train")]
+#[derive(Clone, Debug)]
+pub struct DirectSearch {
+    /// Run folder of `steady train`, for the first table.
+    pub run: PathBuf,
+    /// Seed of the changes.
+    pub seed: u64,
+}
+
+/// Standard deviation of the changes of the gains' logarithms.
+#[cfg(feature = "train")]
+const DIRECT_STEP: f32 = 0.15;
+
+#[cfg(feature = "train")]
+impl Learner for DirectSearch {
+    fn first_table(&self) -> Result<GainTable> {
+        first_table(&self.run)
+    }
+
+    fn adapt(&self, logs: &[PathBuf], _scale: f32, _folder: &Path) -> Result<Option<GainTable>> {
+        let Some(flight) = newest(logs)? else { return Ok(None) };
+        let mut rng = steady_sim::Rng::new(self.seed, logs.len() as u64);
+        let mut theta = theta_of(&flight.table.gains).map(|t| t + DIRECT_STEP * rng.normal());
+        clamp(&mut theta);
+        Ok(Some(GainTable { gains: gains_of(&theta), ..flight.table }))
+    }
+}
+
+/// Moves gains along the errors of the newest flight, by the slopes that flights in the training's world have, as
+/// DiffTune does with a model's sensitivities.
+#[cfg(feature = "train")]
+#[derive(Clone, Debug)]
+pub struct Gradient {
+    /// Run folder of `steady train`.
+    pub run: PathBuf,
+    /// What is flown.
+    pub course: steady_sim::script::Course,
+    /// Seed of the simulator's flights.
+    pub seed: u64,
+}
+
+#[cfg(feature = "train")]
+impl Learner for Gradient {
+    fn first_table(&self) -> Result<GainTable> {
+        first_table(&self.run)
+    }
+
+    fn adapt(&self, logs: &[PathBuf], scale: f32, _folder: &Path) -> Result<Option<GainTable>> {
+        let Some(flight) = newest(logs)? else { return Ok(None) };
+        let world = steady_sim::World::load(&crate::train::run::load(&self.run, 1)?.config.world)?;
+        let world = SearchWorld::new(self.seed, &world, None)?;
+        let path = steady_learn::search::Path::Task(self.course.clone());
+        let theta = steady_learn::gradient::follow(&flight, &world, &path, scale);
+        Ok(Some(GainTable { gains: gains_of(&theta), ..flight.table }))
+    }
+}
+
+#[cfg(feature = "train")]
+fn first_table(run: &Path) -> Result<GainTable> {
+    crate::gains_file::load(&run.join("gains.bin").to_string_lossy())
+}
+
+#[cfg(feature = "train")]
+fn newest(logs: &[PathBuf]) -> Result<Option<LoggedFlight>> {
+    let Some(last) = logs.last() else { return Ok(None) };
+    crate::adapt::simulator::newest(last)
 }

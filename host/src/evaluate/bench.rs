@@ -17,7 +17,7 @@ use steady_sim::{Task, World};
 use crate::closed_loop::compare::judged_requests;
 use crate::closed_loop::engine::{flight_name, fly_all, whole};
 use crate::closed_loop::journal::{Origin, file_crc32};
-use crate::closed_loop::learner::SkillLearner;
+use crate::closed_loop::learner::{DirectSearch, Gradient, Learner, SkillLearner};
 use crate::closed_loop::{ClosedLoop, ControllerKind, DroneKind, Journal, Outcome, Settings};
 use crate::error::usage;
 use crate::fly::is_steady;
@@ -251,7 +251,11 @@ impl Bench {
                 ControllerKind::Simulator => vec![Job::Train { seed: key.seed, randomised: false }],
                 ControllerKind::DomainRandomisation => vec![Job::Train { seed: key.seed, randomised: true }],
                 ControllerKind::Oracle => vec![Job::Search { world: key.world.clone(), task: key.task }],
-                ControllerKind::Transfer | ControllerKind::Steady => vec![Job::Learn(learning(key))],
+                ControllerKind::Transfer
+                | ControllerKind::Steady
+                | ControllerKind::DirectSearch
+                | ControllerKind::Gradient
+                | ControllerKind::Regression => vec![Job::Learn(learning(key))],
             },
         }
     }
@@ -309,10 +313,16 @@ impl Bench {
         let run = self.run_of(key.seed, false);
         let run = run.canonicalize().with_context(|| format!("{}: not a run folder", run.display()))?;
         let drone = settings.simulated_drone(self.elf.as_deref())?;
-        let learner = SkillLearner::new(&run, &settings, 1);
+        let learner: Box<dyn Learner> = match key.controller {
+            ControllerKind::DirectSearch => Box::new(DirectSearch { run: run.clone(), seed: settings.seed }),
+            ControllerKind::Gradient => {
+                Box::new(Gradient { run: run.clone(), course: key.task.into(), seed: settings.seed })
+            }
+            _ => Box::new(SkillLearner::new(&run, &settings, 1)),
+        };
         let origin = Origin::new(&run, &self.drone, self.elf.as_deref())?;
         let folder = self.path("loops", key);
-        let mut this = ClosedLoop::open(&folder, settings, origin, true, &*drone, &learner)?.with(1, None);
+        let mut this = ClosedLoop::open(&folder, settings, origin, true, &*drone, &*learner)?.with(1, None);
         this.run().map(|_| ())
     }
 
@@ -410,7 +420,11 @@ impl Bench {
                 gains.check().map_err(|error| anyhow::anyhow!("{}: {error}", path.display()))?;
                 GainTable { gains, ..self.trained(self.first_seed(), false)? }
             }
-            ControllerKind::Transfer | ControllerKind::Steady => {
+            ControllerKind::Transfer
+            | ControllerKind::Steady
+            | ControllerKind::DirectSearch
+            | ControllerKind::Gradient
+            | ControllerKind::Regression => {
                 let folder = self.loop_folder(key);
                 match Journal::load(&folder)?.end {
                     Some(end) => ClosedLoop::table(&folder, end.best)?,

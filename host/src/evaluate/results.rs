@@ -80,6 +80,10 @@ impl LearnedLoop {
         let adapted = journal.iterations.iter().rev().find(|i| i.made != Some(Made::Simulator));
         let Some(last) = adapted else { return Ok(Self { journal, discovery: None }) };
         let path = ClosedLoop::adapt_folder(folder, last.number).join(ADAPT_REPORT);
+        // Direct search and the simulator's gradient have none.
+        if !path.exists() {
+            return Ok(Self { journal, discovery: None });
+        }
         let text = std::fs::read(&path).with_context(|| format!("{}: cannot be read", path.display()))?;
         let report: Value = serde_json::from_slice(&text)
             .with_context(|| format!("{}: not a report of `steady adapt`", path.display()))?;

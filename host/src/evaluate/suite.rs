@@ -100,6 +100,9 @@ impl Protocol {
             Some(number) => flights = number.parse()?,
             None => changes.extend((!variation.is_empty()).then(|| variation.to_owned())),
         }
+        if controller == ControllerKind::Regression {
+            changes.push("model=skills".to_owned());
+        }
         Config::with(&changes)?;
         // Fewer flights than iterations are one an iteration.
         let iterations = self.iterations.min(flights);
