@@ -5,7 +5,7 @@ use std::fmt;
 use serde::{Deserialize, Serialize};
 use statrs::distribution::{ContinuousCDF, StudentsT};
 
-/// A mean with the half-width of its two-sided 95 % interval (Student's t).
+/// A mean with the half-width of its two-sided interval (Student's t), of 95 % unless said otherwise.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Estimate {
@@ -19,13 +19,18 @@ pub struct Estimate {
 impl Estimate {
     /// From samples; without any, the mean is NaN.
     pub fn of(samples: &[f64]) -> Self {
+        Self::one_of(1, samples)
+    }
+
+    /// One of so many that are looked at together: intervals so wide that all of them hold with 95 % (Bonferroni).
+    pub fn one_of(count: usize, samples: &[f64]) -> Self {
         let n = samples.len() as f64;
         let mean = samples.iter().sum::<f64>() / n;
         // Not defined below one degree of freedom.
         let t = StudentsT::new(0.0, 1.0, n - 1.0).ok().filter(|_| samples.len() > 1);
         let half_width = t.map(|t| {
             let variance = samples.iter().map(|v| (v - mean).powi(2)).sum::<f64>() / (n - 1.0);
-            t.inverse_cdf(0.975) * (variance / n).sqrt()
+            t.inverse_cdf(1.0 - 0.025 / count.max(1) as f64) * (variance / n).sqrt()
         });
         Self { mean, half_width }
     }
@@ -73,6 +78,15 @@ mod tests {
         let many: Vec<f64> = (0..100).map(|i| f64::from(i % 2)).collect();
         let expected = 1.984 * (0.25_f64 * 100.0 / 99.0 / 100.0).sqrt();
         assert!((Estimate::of(&many).half_width.unwrap() - expected).abs() < 1e-4);
+    }
+
+    #[test]
+    fn several_intervals_are_wider() {
+        let samples = [1.0, 2.0, 3.0, 4.0, 5.0];
+        // Student's t with 4 degrees of freedom at 0.995: 4.604.
+        let five = Estimate::one_of(5, &samples);
+        assert!((five.half_width.unwrap() - 4.604 * 0.5_f64.sqrt()).abs() < 1e-3, "{five:?}");
+        assert_eq!(Estimate::one_of(1, &samples), Estimate::of(&samples));
     }
 
     #[test]

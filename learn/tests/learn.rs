@@ -4,9 +4,9 @@
 use steady_common::exploration::Exploration;
 use steady_common::gains::GAIN_COUNT;
 use steady_common::{GainTable, Vec3};
-use steady_learn::cma::{Search, Theta, climb, gains_of};
-use steady_learn::search::{Path, Problem};
-use steady_learn::{LoggedFlight, Model, discovery, model, search};
+use steady_learn::cma::{Search, Theta, climb, gains_of, theta_of};
+use steady_learn::search::{Path, Problem, SearchWorld};
+use steady_learn::{LoggedFlight, Model, discovery, gradient, model, search};
 use steady_native::{Plan, fly};
 use steady_reality::Flight;
 use steady_sim::residual::{INPUTS, Range, Residual};
@@ -138,6 +138,39 @@ fn gains_found_after_one_flight_halve_the_error_and_are_the_same_on_any_number_o
     };
     let (before, after) = (error_m(present), error_m(GainTable { gains: gains_of(&found.theta), ..present }));
     assert!(after < 0.7 * before, "{before} {after}");
+}
+
+#[test]
+fn the_simulators_gradient_at_a_flight_lowers_its_error() {
+    let world = World::named("paper").unwrap();
+    let nominal = SearchWorld::new(1, &World::named("nominal").unwrap(), None).unwrap();
+    let path = Path::Task(Task::FigureEight.into());
+    let flight = flight(&world, 1);
+    let theta = gradient::follow(&flight, &nominal, &path, 0.5);
+    let truth = PlantParams::new(&world).unwrap();
+    let reward = |table: GainTable| {
+        let flown = fly(&truth, &Plan { table, seed: 77, ..Plan::new(Task::FigureEight) }, |_| {});
+        flown.metrics.unwrap().cumulative_reward
+    };
+    let (before, after) =
+        (reward(flight.table), reward(GainTable { gains: gains_of(&theta), ..flight.table }));
+    assert!(after > before + 50.0, "{before} {after}");
+    // Within its limits.
+    let start = theta_of(&flight.table.gains);
+    assert!(theta.iter().zip(start).all(|(t, s)| (t - s).abs() <= 0.2 + 1e-5), "{theta:?}");
+}
+
+#[test]
+fn a_strained_world_is_harder() {
+    let world = SearchWorld::new(1, &World::named("paper").unwrap(), None).unwrap();
+    let mean_reward = |plant: &PlantParams| {
+        let reward = |seed| {
+            let flown = fly(plant, &Plan { seed, ..Plan::new(Task::FigureEight) }, |_| {});
+            flown.metrics.unwrap().cumulative_reward
+        };
+        (0..4).map(reward).sum::<f64>() / 4.0
+    };
+    assert!(mean_reward(&world.strained) < mean_reward(&world.plant));
 }
 
 #[test]

@@ -166,6 +166,7 @@ impl Cmd {
         p.adapt.clone_from(&self.changes);
         if !self.world.is_empty() {
             s.worlds.clone_from(&self.world);
+            s.paired = false;
         }
         if !self.task.is_empty() {
             s.tasks = distinct(&self.task);

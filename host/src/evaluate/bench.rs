@@ -153,6 +153,12 @@ impl Bench {
         if !by_seed.is_empty() {
             settings.seeds = by_seed.keys().copied().collect();
         }
+        if settings.paired {
+            // What has no partner is not flown.
+            let count = settings.worlds.len().min(settings.seeds.len());
+            settings.worlds.truncate(count);
+            settings.seeds.truncate(count);
+        }
         ensure!(settings.seeds.iter().all(|s| *s < 1 << 16), "seeds must be below {}", 1 << 16);
         Ok(Self { settings, out: out.to_owned(), worlds, runs: by_seed, drone, elf, official })
     }
@@ -192,12 +198,12 @@ impl Bench {
             for task in &s.tasks {
                 for controller in &s.controllers {
                     for variation in s.variations_of(*controller) {
-                        keys.extend(s.seeds.iter().map(|seed| Key {
+                        keys.extend(s.seeds_in(world).into_iter().map(|seed| Key {
                             world: world.clone(),
                             task: *task,
                             controller: *controller,
                             variation: variation.to_owned(),
-                            seed: *seed,
+                            seed,
                         }));
                     }
                 }

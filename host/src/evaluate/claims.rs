@@ -4,8 +4,10 @@ use serde::Serialize;
 use steady_sim::Task;
 use steady_sim::metrics::{HOVER_HEIGHT_ERROR, Metric, REWARD, TILT, TRACKING_ERROR};
 
-use super::results::{Group, Results, estimate, paired};
-use crate::closed_loop::ControllerKind::{self, Oracle, Pid, Simulator, Steady, Transfer};
+use super::results::{Group, Results, paired};
+use crate::closed_loop::ControllerKind::{
+    self, Nominal, Oracle, Pid, Simulator, Steady, StockMellinger, Transfer,
+};
 use crate::stats::Estimate;
 
 /// What a number must be.
@@ -44,8 +46,21 @@ pub(crate) struct Claim {
 
 impl Claim {
     fn new(text: String, unit: &'static str, needed: Bound, values: Result<Vec<f64>, String>) -> Self {
+        Self::one_of(1, text, unit, needed, values)
+    }
+
+    /// One of so many claims that hold together with 95 %.
+    fn one_of(
+        count: usize,
+        text: String,
+        unit: &'static str,
+        needed: Bound,
+        values: Result<Vec<f64>, String>,
+    ) -> Self {
         let (measured, reason) = match values {
-            Ok(values) if values.iter().all(|v| v.is_finite()) => (estimate(&values), None),
+            Ok(values) if values.iter().all(|v| v.is_finite()) => {
+                ((!values.is_empty()).then(|| Estimate::one_of(count, &values)), None)
+            }
             Ok(_) => (None, Some("a value is not finite".to_owned())),
             Err(reason) => (None, Some(reason)),
         };
@@ -77,6 +92,51 @@ type Less = fn(f64, f64) -> f64;
 /// The claims about every world of a comparison.
 pub(crate) fn claims(results: &Results) -> Vec<Claim> {
     results.settings.worlds.iter().flat_map(|world| about(results, world)).collect()
+}
+
+/// The claims about all worlds of a comparison in which each has its own seed: STEADY beside everything that was flown,
+/// with intervals that hold together.
+pub(crate) fn pooled(results: &Results) -> Vec<Claim> {
+    let s = &results.settings;
+    let others: Vec<ControllerKind> =
+        s.controllers.iter().copied().filter(|c| ![Steady, Oracle].contains(c)).collect();
+    let count = s.tasks.len() * (others.len() + 1);
+    let mut claims = Vec::new();
+    for task in s.tasks.iter().copied() {
+        let rewards = |controller: ControllerKind| -> Vec<f64> {
+            let in_world = |world: &String| {
+                let group = Group { world, task, controller, variation: "" };
+                results.per_seed(group, &REWARD).into_values().next()
+            };
+            s.worlds.iter().filter_map(in_world).collect()
+        };
+        let steady = rewards(Steady);
+        for other in &others {
+            let values = steady.iter().zip(rewards(*other)).map(|(s, o)| 100.0 * (s - o) / o.abs());
+            claims.push(Claim::one_of(
+                count,
+                format!("{task}: cumulative reward above {}'s", other.title()),
+                "%",
+                Bound::MoreThan(0.0),
+                Ok(values.collect()),
+            ));
+        }
+        let (nominal, stock, oracle) = (rewards(Nominal), rewards(StockMellinger), rewards(Oracle));
+        let way = nominal.iter().zip(stock).zip(oracle).zip(&steady).map(|(((n, s), oracle), now)| {
+            let from = n.max(s);
+            100.0 * (now - from) / (oracle - from)
+        });
+        claims.push(Claim::one_of(
+            count,
+            format!(
+                "{task}: part of the way from the better of built-in gains and stock Mellinger to the Oracle"
+            ),
+            "%",
+            Bound::AtLeast(85.0),
+            Ok(way.collect()),
+        ));
+    }
+    claims
 }
 
 fn about(results: &Results, world: &str) -> Vec<Claim> {
@@ -235,6 +295,41 @@ mod tests {
         }
         let found = claims(&results(cells));
         assert!(matches!(status(&found, "Oracle in tracking error"), ClaimStatus::Unmeasured(_)));
+    }
+
+    /// Three worlds, each with its own seed; STEADY's reward in each as given, others' about −1000.
+    fn in_three_worlds(rewards: [f64; 3]) -> Results {
+        let mut cells = Vec::new();
+        for (number, reward) in (1..).zip(rewards) {
+            let others =
+                [(Nominal, -1000.0), (StockMellinger, -1010.0), (Transfer, -900.0), (Oracle, -800.0)];
+            for (controller, reward) in others.into_iter().chain([(Steady, reward)]) {
+                let mut cell = cell(Task::FigureEight, controller, number, 0.1, reward);
+                cell.key.world = format!("world-{number}");
+                cells.push(cell);
+            }
+        }
+        let mut results = results(cells);
+        results.settings.worlds = (1..4).map(|n| format!("world-{n}")).collect();
+        results.settings.tasks = vec![Task::FigureEight];
+        results.settings.controllers = vec![Nominal, StockMellinger, Transfer, Steady, Oracle];
+        results.settings.paired = true;
+        results
+    }
+
+    #[test]
+    fn claims_over_worlds_hold_together_or_not() {
+        let found = pooled(&in_three_worlds([-810.0, -812.0, -808.0]));
+        assert!(found.iter().all(|c| c.status == ClaimStatus::Met), "{found:#?}");
+        let way = found.iter().find(|c| c.text.contains("part of the way")).unwrap();
+        assert!((way.measured.unwrap().mean - 95.0).abs() < 1e-9, "{way:?}");
+        // Better on average: by its own interval, but not with the others'.
+        let wide = pooled(&in_three_worlds([-860.0, -880.0, -870.0]));
+        assert_eq!(status(&wide, "above Skill"), ClaimStatus::MetOnAverage);
+        let alone: Vec<f64> = [-860.0, -880.0, -870.0].map(|r: f64| 100.0 * (r + 900.0) / 900.0).to_vec();
+        assert!(Estimate::of(&alone).is_significant());
+        assert_eq!(status(&wide, "part of the way"), ClaimStatus::Missed);
+        assert_eq!(status(&pooled(&in_three_worlds([-950.0; 3])), "above Skill"), ClaimStatus::Missed);
     }
 
     #[test]

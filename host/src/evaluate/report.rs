@@ -8,9 +8,9 @@ use serde::Serialize;
 use steady_sim::metrics::{REWARD, TRACKING_ERROR};
 use steady_sim::{METRICS, Task};
 
-use super::claims::{Bound, Claim, ClaimStatus, claims};
+use super::claims::{Bound, Claim, ClaimStatus, claims, pooled};
 use super::harm::{HarmCheck, compare};
-use super::results::{Discovered, Group, Results, TableRow, estimate};
+use super::results::{ALL_WORLDS, Discovered, Group, Results, TableRow, estimate};
 use super::suite::{Suite, SuiteSettings, learned_on};
 use crate::closed_loop::journal::Made;
 use crate::closed_loop::{ControllerKind, MetricSummary};
@@ -22,7 +22,7 @@ use crate::stats::Estimate;
 pub(crate) struct Report {
     pub(crate) settings: SuiteSettings,
     pub(crate) rows: Vec<TableRow>,
-    /// What it should show and whether it does; of the suites `paper` and `quick`.
+    /// What it should show and whether it does; of the suites `paper`, `quick` and `outside`.
     pub(crate) claims: Vec<Claim>,
     /// STEADY against the Simulator, flight by flight.
     pub(crate) harm: Vec<HarmCheck>,
@@ -59,11 +59,14 @@ pub(crate) struct Learning {
 
 impl Report {
     pub(crate) fn new(results: &Results) -> Self {
-        let has_claims = matches!(results.settings.suite, Suite::Paper | Suite::Quick);
         Self {
             settings: results.settings.clone(),
             rows: results.rows(),
-            claims: if has_claims { claims(results) } else { Vec::new() },
+            claims: match results.settings.suite {
+                Suite::Paper | Suite::Quick => claims(results),
+                _ if results.settings.paired => pooled(results),
+                _ => Vec::new(),
+            },
             harm: compare(results),
             learning: results.groups().filter_map(|group| learning(results, group)).collect(),
         }
@@ -100,10 +103,11 @@ impl Report {
         if !self.claims.is_empty() {
             self.write_claims(text)?;
         }
-        if s.suite == Suite::Harm {
+        if s.suite == Suite::Harm || s.paired {
             self.write_harm(text)?;
         }
-        for world in &s.worlds {
+        let all = s.paired.then(|| ALL_WORLDS.to_owned());
+        for world in all.iter().chain(&s.worlds) {
             for task in &s.tasks {
                 let rows = self.rows.iter().filter(|r| r.world == *world && r.task == *task);
                 write_table(text, world, *task, rows)?;

@@ -17,6 +17,9 @@ use crate::stats::Estimate;
 use super::bench::{Bench, Cell, Key};
 use super::suite::{SuiteSettings, learned_on};
 
+/// The world's name in rows over all of them.
+pub(crate) const ALL_WORLDS: &str = "all";
+
 /// All seeds of a controller in a task and world.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Group<'a> {
@@ -164,7 +167,31 @@ impl Results {
                 summary: MetricSummary::over_seeds(&seeds),
             }
         };
-        self.groups().map(row).collect()
+        let each = self.groups().map(row);
+        if self.settings.paired {
+            self.pooled_rows().into_iter().chain(each).collect()
+        } else {
+            each.collect()
+        }
+    }
+
+    /// Means over worlds, each with its seed.
+    fn pooled_rows(&self) -> Vec<TableRow> {
+        let s = &self.settings;
+        let row = |task: Task, controller: ControllerKind| {
+            let in_each = |cell: &&Cell| cell.key.task == task && cell.key.controller == controller;
+            let samples: Vec<&[Outcome]> =
+                self.cells.iter().filter(in_each).map(|cell| &cell.flights[..]).collect();
+            TableRow {
+                world: ALL_WORLDS.to_owned(),
+                task,
+                controller,
+                variation: String::new(),
+                learned_on: controller.learns_from_flights().then(|| learned_on(task)),
+                summary: MetricSummary::over_seeds(&samples),
+            }
+        };
+        s.tasks.iter().flat_map(|task| s.controllers.iter().map(|c| row(*task, *c))).collect()
     }
 
     /// Loops of a controller on a task in a world, in a variation.

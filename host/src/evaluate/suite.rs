@@ -12,9 +12,9 @@ use crate::closed_loop::settings::{HOLD, NOISE, Settings};
 /// First sampler seed of the worlds in which STEADY must do no harm; the adaptation's own check uses lower ones.
 const HARM_FIRST_WORLD: u64 = 2000;
 const HARM_WORLDS: u64 = 20;
-/// Worlds of the suite `outside`.
-const OUTSIDE: [&str; 9] =
-    ["paper", "wind", "gusts", "jets", "delay", "fading-motor", "low-battery", "payload", "thrust-curve"];
+/// First world of the suite `outside`, and how many there are: nothing was chosen by these.
+const OUTSIDE_FIRST_WORLD: u64 = 1001;
+const OUTSIDE_WORLDS: u64 = 10;
 /// Prefix of a world that the sampler makes.
 const SAMPLE: &str = "sample-";
 /// Prefix of the one variation that is not a setting of the adaptation.
@@ -40,7 +40,8 @@ pub(crate) enum Suite {
     Quick,
     /// Whether STEADY ever makes a drone fly worse: twenty random worlds.
     Harm,
-    /// Worlds that no parameters of the simulator express, and the paper's beside them: one flight an iteration.
+    /// Ten random worlds that no parameters of the simulator express, each with a seed of its own and one flight an
+    /// iteration.
     Outside,
     /// The effect of learned features, of the search's length, of the number of flights, and of the simulator itself.
     Ablation,
@@ -145,13 +146,17 @@ pub(crate) struct SuiteSettings {
     pub(crate) variations: Vec<String>,
     /// Seeds of trainings and flights.
     pub(crate) seeds: Vec<u64>,
+    /// The first world goes with the first seed, and so on: independent samples of both.
+    #[serde(default)]
+    pub(crate) paired: bool,
     pub(crate) protocol: Protocol,
 }
 
 impl SuiteSettings {
     pub(crate) fn of(suite: Suite) -> Self {
         use ControllerKind::{
-            DomainRandomisation, Nominal, Oracle, Pid, Simulator, Steady, StockMellinger, Transfer,
+            DirectSearch, DomainRandomisation, Gradient, Nominal, Oracle, Pid, Regression, Simulator, Steady,
+            StockMellinger, Transfer,
         };
         let paper = Self {
             suite,
@@ -169,6 +174,7 @@ impl SuiteSettings {
             ],
             variations: vec![String::new()],
             seeds: (1..=5).collect(),
+            paired: false,
             protocol: Protocol {
                 drone: "native".to_owned(),
                 preset: "quick".to_owned(),
@@ -211,9 +217,24 @@ impl SuiteSettings {
                 ..paper
             },
             Suite::Outside => Self {
-                worlds: OUTSIDE.map(str::to_owned).to_vec(),
-                tasks: vec![Task::FigureEight],
-                controllers: vec![Pid, StockMellinger, Nominal, Simulator, Transfer, Steady, Oracle],
+                worlds: (OUTSIDE_FIRST_WORLD..OUTSIDE_FIRST_WORLD + OUTSIDE_WORLDS)
+                    .map(|n| format!("outside-{n}"))
+                    .collect(),
+                tasks,
+                controllers: vec![
+                    Pid,
+                    StockMellinger,
+                    Nominal,
+                    Simulator,
+                    DirectSearch,
+                    Gradient,
+                    Regression,
+                    Transfer,
+                    Steady,
+                    Oracle,
+                ],
+                seeds: (1..=OUTSIDE_WORLDS).collect(),
+                paired: true,
                 protocol: Protocol { flights: 5, iterations: 5, ..paper.protocol },
                 ..paper
             },
@@ -244,6 +265,15 @@ impl SuiteSettings {
         }
         self.variations = kept;
         Ok(self)
+    }
+
+    /// The seeds that fly in a world.
+    pub(crate) fn seeds_in(&self, world: &str) -> Vec<u64> {
+        if !self.paired {
+            return self.seeds.clone();
+        }
+        let pairs = self.worlds.iter().zip(&self.seeds);
+        pairs.filter(|(other, _)| *other == world).map(|(_, seed)| *seed).collect()
     }
 
     pub(crate) fn variations_of(&self, controller: ControllerKind) -> impl Iterator<Item = &str> {
