@@ -42,8 +42,7 @@ const PARTS: [f32; 5] = [0.25, 0.5, 1.0, 2.0, 4.0];
 /// Flights in strained worlds that say whether a step's end is safe.
 const CHECKS: usize = 4;
 const FIRST_CHECK: u64 = 1 << 19;
-/// Steps whose ends are flown again to choose among, the last ones, and flights that choose.
-const FINALISTS: usize = 4;
+/// Flights that choose among the steps' ends.
 const CHOOSING: usize = 16;
 
 /// A world to search gains in.
@@ -108,6 +107,25 @@ pub struct Found {
     pub change_std: f64,
     /// Flights of those that chose which fail with the new gains.
     pub failed: usize,
+}
+
+/// How gains fly.
+#[derive(Clone, Copy, Debug)]
+pub struct Standing {
+    /// Mean reward of a flight.
+    pub reward: f64,
+    /// Flights that failed.
+    pub failed: usize,
+    /// Flights in all.
+    pub flights: usize,
+}
+
+impl Standing {
+    /// Gains that fail more often are never better.
+    #[must_use]
+    pub fn is_better_than(&self, other: &Self) -> bool {
+        (self.failed, -self.reward) < (other.failed, -other.reward)
+    }
 }
 
 /// What is flown.
@@ -211,23 +229,32 @@ impl Problem<'_> {
         self.choose(&pilot, &ends, price)
     }
 
-    /// The best of the start and of the last steps' ends, by flights of their own; one that fails more often is never
+    /// The same flights with each of the gains, like those that choose in a search of this seed.
+    #[must_use]
+    pub fn compare(&self, gains: &[Gains], seed: u64) -> Vec<Standing> {
+        let flights: Vec<u64> = (0..CHOOSING as u64).map(|number| CHOICE + number).collect();
+        let thetas: Vec<Theta> = gains.iter().map(theta_of).collect();
+        let flown = Pilot { problem: self, seed }.fly_all(&thetas, &flights);
+        let standing =
+            |f: &Vec<Judged>| Standing { reward: mean(&rewards(f)), failed: failed(f), flights: f.len() };
+        flown.iter().map(standing).collect()
+    }
+
+    /// The best of the start and of the steps' ends, by flights of their own; one that fails more often is never
     /// better.
     fn choose(&self, pilot: &Pilot<'_>, ends: &[Theta], price: impl Fn(&Theta) -> f64) -> Found {
-        let mut finalists = vec![ends[0]];
-        finalists.extend_from_slice(&ends[1.max(ends.len().saturating_sub(FINALISTS))..]);
         let flights: Vec<u64> = (0..CHOOSING as u64).map(|number| CHOICE + number).collect();
-        let flown = pilot.fly_all(&finalists, &flights);
+        let flown = pilot.fly_all(ends, &flights);
         let better = |a: &usize, b: &usize| {
-            let value = |i: usize| change(&flown[i], &flown[0]) - price(&finalists[i]);
+            let value = |i: usize| change(&flown[i], &flown[0]) - price(&ends[i]);
             failed(&flown[*b]).cmp(&failed(&flown[*a])).then(value(*a).total_cmp(&value(*b)))
         };
-        let best = (0..finalists.len()).max_by(better).unwrap_or(0);
+        let best = (0..ends.len()).max_by(better).unwrap_or(0);
         let changes: Vec<f64> = flown[best].iter().zip(&flown[0]).map(|(n, o)| n.reward - o.reward).collect();
         let change = mean(&changes);
         let variance = mean(&changes.iter().map(|c| (c - change).powi(2)).collect::<Vec<_>>());
         Found {
-            theta: finalists[best],
+            theta: ends[best],
             present: mean(&rewards(&flown[0])),
             change,
             change_std: variance.sqrt(),

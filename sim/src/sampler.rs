@@ -60,8 +60,9 @@ impl World {
         let real = Self::named("real").unwrap_or_default();
         loop {
             let world = measured(&real, seed, rng);
-            // Those that are too weak to fly are not among the drones that were measured.
-            if weakest_hover_command(&world) < MAX_HOVER_COMMAND {
+            // Those that are too weak to fly are not among the drones that were measured, and no body's moment of inertia
+            // is more than the other two together.
+            if weakest_hover_command(&world) < MAX_HOVER_COMMAND && world.check().is_ok() {
                 return world;
             }
         }

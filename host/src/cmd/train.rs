@@ -11,6 +11,7 @@ use indicatif::{ProgressBar, ProgressStyle};
 use crate::torch;
 use crate::train::config::Config;
 use crate::train::curve;
+use crate::train::flown::Flown;
 use crate::train::run::{self, TrainingResult};
 use crate::train::summary::Summary;
 use crate::train::trainer::{RoundMetrics, Trainer};
@@ -102,6 +103,13 @@ impl Cmd {
                 result.seconds,
                 folder.display()
             );
+            if let Some(Flown { nominal, rounds, found, failed, flights }) = result.flown {
+                println!(
+                    "{flights} figure eights in random worlds: reward {nominal:.0} with the built-in gains, {rounds:.0} \
+                     with the episodes' best, {found:.0} when searched on from there; failed {failed:?}; the best is \
+                     in gains.toml"
+                );
+            }
         }
         Ok(result)
     }

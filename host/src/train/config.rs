@@ -113,6 +113,12 @@ pub struct Config {
     /// Rounds between evaluations; the best gains are kept.
     pub evaluate_every: usize,
     pub evaluate_episodes: usize,
+    /// Random worlds in which the gains are improved by whole flights at the end; 0 leaves that out.
+    #[serde(default)]
+    pub flown_worlds: usize,
+    /// Steps of that search.
+    #[serde(default)]
+    pub flown_steps: usize,
 }
 
 impl Config {

@@ -5,6 +5,7 @@ pub mod config;
 pub mod critic;
 pub mod curve;
 pub mod env;
+pub(crate) mod flown;
 pub mod nets;
 pub mod oracle;
 pub mod replay;

@@ -66,9 +66,17 @@ pub struct Rows {
     returns: Returns,
 }
 
-impl Rows {
-    pub fn new(skills: &Skills, collection: &Collection, lambda: f32) -> Self {
-        let returns = Returns::new(collection);
+/// φ of all transitions of a collection, which is what a round computes longest.
+#[derive(Debug)]
+pub struct Features {
+    /// Of (s, a).
+    phi: Tensor,
+    /// Of s′ and the law's own action.
+    after: Tensor,
+}
+
+impl Features {
+    pub fn new(skills: &Skills, collection: &Collection) -> Self {
         let rows = |of: &dyn Fn(usize) -> Vec<f32>| {
             let values: Vec<f32> = (0..collection.transitions.len()).flat_map(of).collect();
             Tensor::from_slice(&values).view([collection.transitions.len() as i64, -1])
@@ -77,7 +85,14 @@ impl Rows {
         let s = rows(&|i| at(i).from.to_vec());
         let a = rows(&|i| at(i).offset.to_vec());
         let after = rows(&|i| at(i).to.to_vec());
-        let (phi, after) = no_grad(|| (skills.features(&s, &a), skills.features(&after, &a.zeros_like())));
+        no_grad(|| Self { phi: skills.features(&s, &a), after: skills.features(&after, &a.zeros_like()) })
+    }
+}
+
+impl Rows {
+    pub fn new(features: &Features, collection: &Collection, lambda: f32) -> Self {
+        let returns = Returns::new(collection);
+        let (phi, after) = (features.phi.shallow_clone(), &features.after);
         let width = phi.size()[1];
         let mut ends = Vec::<f32>::try_from(after.reshape([-1])).unwrap_or_default();
         let sums = lambda_returns(collection, &returns, lambda, &mut ends, width as usize);

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
+use rayon::ThreadPoolBuilder;
 use serde::{Deserialize, Serialize};
 use steady_common::Gains;
 use steady_common::gain_table::GainTable;
@@ -12,6 +13,7 @@ use steady_common::gains::BOUNDS_ID;
 
 use super::config::Config;
 use super::curve;
+use super::flown::{self, Flown};
 use super::summary::{self, Summary};
 use super::trainer::{RoundMetrics, Trainer};
 use crate::checkpoint::Store;
@@ -36,6 +38,8 @@ pub(crate) struct TrainingResult {
     pub(crate) standard_error: f64,
     /// Fraction of the learned gains' episodes that crashed.
     pub(crate) crashed: f64,
+    /// What whole flights in random worlds made of them.
+    pub(crate) flown: Option<Flown>,
     pub(crate) seconds: f64,
     pub(crate) transitions: u64,
     /// False when it was interrupted.
@@ -65,7 +69,16 @@ pub(crate) fn train(
     store.save(trainer.rounds_done() as u64, |path| trainer.save(path))?;
     let gains = trainer.best_gains();
     let (nominal, learned) = (trainer.judge(&Gains::nominal()), trainer.judge(&gains));
-    write_gains(folder, &gains, &trainer)?;
+    let mut table = table(&gains, &trainer);
+    let mut flown = None;
+    let Config { flown_worlds, flown_steps, .. } = trainer.config;
+    if trainer.is_done() && flown_worlds > 0 {
+        let pool = ThreadPoolBuilder::new().num_threads(trainer.threads).build()?;
+        let (gains, standing) =
+            pool.install(|| flown::improve(&table, flown_worlds, flown_steps, trainer.seed))?;
+        (table.gains, flown) = (gains, Some(standing));
+    }
+    write_gains(folder, &table)?;
     let result = TrainingResult {
         seed: trainer.seed,
         folder: folder.to_owned(),
@@ -73,6 +86,7 @@ pub(crate) fn train(
         learned_return: learned.mean_return,
         standard_error: learned.standard_error,
         crashed: learned.crashed,
+        flown,
         seconds: started.elapsed().as_secs_f64(),
         transitions: trainer.replay.pushed(),
         complete: trainer.is_done(),
@@ -150,16 +164,19 @@ pub(crate) fn seed_of(folder: &Path) -> Result<u64> {
     Ok(seed)
 }
 
-/// `gains.toml` for people and `gains.bin`, the page for the drone.
-fn write_gains(folder: &Path, gains: &Gains, trainer: &Trainer) -> Result<()> {
-    let table = GainTable {
+fn table(gains: &Gains, trainer: &Trainer) -> GainTable {
+    GainTable {
         sequence: 1,
         bounds_id: BOUNDS_ID,
         source: run_id(trainer),
         vehicle: trainer.task.vehicle,
         gains: *gains,
-    };
-    files::write(&folder.join("gains.toml"), gains_file::to_toml(&table).as_bytes())?;
+    }
+}
+
+/// `gains.toml` for people and `gains.bin`, the page for the drone.
+fn write_gains(folder: &Path, table: &GainTable) -> Result<()> {
+    files::write(&folder.join("gains.toml"), gains_file::to_toml(table).as_bytes())?;
     files::write(&folder.join("gains.bin"), &table.encode())
 }
 

@@ -17,7 +17,7 @@ use super::critic;
 use super::env::{Collection, Flyer, GoalPath, TrainingTask};
 use super::oracle::gains_of;
 use super::replay::Replay;
-use super::returns::{Rows, r_squared};
+use super::returns::{Features, Rows, r_squared};
 use super::trainer::Trainer;
 
 /// Episodes per policy, and the transitions they may have in all; the weights are fitted to every other
@@ -91,7 +91,7 @@ pub(crate) fn summarise(trainer: &Trainer) -> anyhow::Result<Summary> {
         if fits.is_empty() {
             held_out_loss = loss(trainer, &flown, &mut rng);
         }
-        let rows = Rows::new(&trainer.skills, &flown, 1.0);
+        let rows = Rows::new(&Features::new(&trainer.skills, &flown), &flown, 1.0);
         if spectrum.is_empty() {
             spectrum = eigenvalues(&rows, trainer.skills.width() - 2);
         }

@@ -19,7 +19,7 @@ use super::env::{Collection, Evaluation, TrainingTask, Transition};
 use super::nets::Archive;
 use super::oracle::{Theta, gains_of};
 use super::replay::Replay;
-use super::returns::{Returns, Rows, r_squared};
+use super::returns::{Features, Returns, Rows, r_squared};
 use super::spectral::{Losses, Skills};
 
 /// Seed of evaluations during training, apart from every training seed.
@@ -132,8 +132,9 @@ impl Trainer {
     pub fn round(&mut self) -> RoundMetrics {
         let collection = self.collect();
         let losses = self.learn_skills();
-        let value_r2 = self.evaluate_policy(&collection);
-        let entropy = self.improve(&collection);
+        let features = Features::new(&self.skills, &collection);
+        let value_r2 = self.evaluate_policy(&collection, &features);
+        let entropy = self.improve(&collection, &features);
         self.round += 1;
         let return_eval = self.evaluate();
         RoundMetrics {
@@ -220,8 +221,8 @@ impl Trainer {
     }
 
     /// Finds w for the present gains; returns R² of Q on held-out episodes' returns.
-    fn evaluate_policy(&mut self, collection: &Collection) -> f64 {
-        let rows = Rows::new(&self.skills, collection, self.config.lambda);
+    fn evaluate_policy(&mut self, collection: &Collection, features: &Features) -> f64 {
+        let rows = Rows::new(features, collection, self.config.lambda);
         match self.config.evaluator {
             Evaluator::Returns => {
                 let fit = |parity| {
@@ -259,7 +260,7 @@ impl Trainer {
     }
 
     /// Moves the gains up Q, then trains the noise; returns the entropy above its target.
-    fn improve(&mut self, collection: &Collection) -> f64 {
+    fn improve(&mut self, collection: &Collection, features: &Features) -> f64 {
         let gains = self.actor.gains();
         let twins = self.twins();
         let places = self.replay.newest(collection.transitions.len());
@@ -267,8 +268,8 @@ impl Trainer {
         let none = batch.a.zeros_like();
         let mut dq_da = actor::action_gradient(&self.skills, &self.critic, twins, &batch.s, &none);
         if self.config.correction > 0.0 {
-            dq_da +=
-                self.residual_gradient(collection, &batch.s, &batch.a) * f64::from(self.config.correction);
+            dq_da += self.residual_gradient(collection, features, &batch.s, &batch.a)
+                * f64::from(self.config.correction);
         }
         let gradient = actor::gain_gradient(&dq_da, &collection.jacobians, &gains);
         let left = 1.0 - self.round as f32 / self.config.rounds as f32;
@@ -288,9 +289,15 @@ impl Trainer {
     }
 
     /// The returns' residual as a gradient with respect to the actions.
-    fn residual_gradient(&self, collection: &Collection, s: &Tensor, a: &Tensor) -> Tensor {
+    fn residual_gradient(
+        &self,
+        collection: &Collection,
+        features: &Features,
+        s: &Tensor,
+        a: &Tensor,
+    ) -> Tensor {
         no_grad(|| {
-            let errors = Rows::new(&self.skills, collection, 1.0).errors(collection, self.critic.w());
+            let errors = Rows::new(features, collection, 1.0).errors(collection, self.critic.w());
             actor::score_gradient(&errors, a, &self.actor.deviation(&self.skills.observations, s))
         })
     }
