@@ -2,6 +2,7 @@
 //! filters and delays have their price.
 
 use rayon::prelude::*;
+use serde::Serialize;
 use steady_common::gains::GAIN_COUNT;
 use steady_common::{GainTable, Gains, Reference};
 use steady_native::{Flown, Plan, Sample, Until};
@@ -110,7 +111,7 @@ pub struct Found {
 }
 
 /// How gains fly.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Serialize)]
 pub struct Standing {
     /// Mean reward of a flight.
     pub reward: f64,
@@ -229,10 +230,10 @@ impl Problem<'_> {
         self.choose(&pilot, &ends, price)
     }
 
-    /// The same flights with each of the gains, like those that choose in a search of this seed.
+    /// The same flights with each of the gains; a search of this seed chooses by the first of them.
     #[must_use]
-    pub fn compare(&self, gains: &[Gains], seed: u64) -> Vec<Standing> {
-        let flights: Vec<u64> = (0..CHOOSING as u64).map(|number| CHOICE + number).collect();
+    pub fn compare(&self, gains: &[Gains], flights: u64, seed: u64) -> Vec<Standing> {
+        let flights: Vec<u64> = (CHOICE..CHOICE + flights).collect();
         let thetas: Vec<Theta> = gains.iter().map(theta_of).collect();
         let flown = Pilot { problem: self, seed }.fly_all(&thetas, &flights);
         let standing =

@@ -7,7 +7,9 @@ use std::time::Instant;
 use anyhow::Result;
 use clap::Args;
 use indicatif::{ProgressBar, ProgressStyle};
+use steady_learn::search::Standing;
 
+use crate::out::Table;
 use crate::torch;
 use crate::train::config::Config;
 use crate::train::curve;
@@ -103,12 +105,8 @@ impl Cmd {
                 result.seconds,
                 folder.display()
             );
-            if let Some(Flown { nominal, rounds, found, failed, flights }) = result.flown {
-                println!(
-                    "{flights} figure eights in random worlds: reward {nominal:.0} with the built-in gains, {rounds:.0} \
-                     with the episodes' best, {found:.0} when searched on from there; failed {failed:?}; the best is \
-                     in gains.toml"
-                );
+            if let Some(flown) = result.flown {
+                show_flown(&flown);
             }
         }
         Ok(result)
@@ -143,6 +141,20 @@ fn show(summary: &Summary) {
     for fit in &summary.fits {
         println!("  {:<14} {:<13} {:.3}", fit.policy, fit.task, fit.r2);
     }
+}
+
+/// What whole flights made of the gains.
+fn show_flown(flown: &Flown) {
+    let mut table = Table::new(["figure eight in random worlds", "reward", "failed"]);
+    let rows = [
+        ("built-in gains", flown.nominal),
+        ("best in episodes", flown.trained),
+        ("gains.toml", flown.chosen),
+    ];
+    for (name, Standing { reward, failed, flights }) in rows {
+        table.row([name.to_owned(), format!("{reward:.0}"), format!("{failed} of {flights}")]);
+    }
+    print!("{table}");
 }
 
 /// A bar on a terminal, plain lines elsewhere.
