@@ -53,11 +53,9 @@ impl Track {
     }
 }
 
-/// A flight that is to get better, and flights with each gain's logarithm changed by `by` from another: itself, or what
-/// a simulator makes of it. `None` where one failed.
+/// A flight that is to get better, and the same with each gain's logarithm changed by `by`; `None` where one failed.
 pub(crate) struct Differences<'a> {
     pub(crate) at: &'a Track,
-    pub(crate) from: &'a Track,
     pub(crate) moved: Vec<Option<&'a Track>>,
     pub(crate) by: f32,
 }
@@ -111,8 +109,8 @@ impl Differences<'_> {
     fn slopes(&self) -> Vec<[[f32; GAIN_COUNT]; VALUES]> {
         let mut slopes = vec![[[0.0; GAIN_COUNT]; VALUES]; self.at.moments.len()];
         for (i, moved) in self.moved.iter().enumerate() {
-            let Some(moved) = moved.filter(|m| m.moments.len() == self.from.moments.len()) else { continue };
-            for ((slopes, there), here) in slopes.iter_mut().zip(&moved.moments).zip(&self.from.moments) {
+            let Some(moved) = moved.filter(|m| m.moments.len() == self.at.moments.len()) else { continue };
+            for ((slopes, there), here) in slopes.iter_mut().zip(&moved.moments).zip(&self.at.moments) {
                 for k in 0..VALUES {
                     slopes[k][i] = (there[k] - here[k]) / self.by;
                 }

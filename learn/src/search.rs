@@ -33,7 +33,7 @@ const FLIGHTS: usize = 2;
 /// Other flights that are tried where the drone does not come through one with the gains there are.
 const OTHERS: usize = 3;
 /// By how much a gain's logarithm differs in the flights that tell the slopes.
-pub(crate) const DIFFERENCE: f32 = 0.1;
+const DIFFERENCE: f32 = 0.1;
 /// First radius of a step, for each gain's logarithm, the smallest, and what is left when none of the steps is better.
 pub(crate) const RADIUS: f32 = 0.4;
 const MIN_RADIUS: f32 = 0.1;
@@ -193,7 +193,6 @@ impl Problem<'_> {
             let differences: Vec<Differences<'_>> = (0..flights.len())
                 .map(|k| Differences {
                     at: &flown[0][k].track,
-                    from: &flown[0][k].track,
                     moved: flown[1..].iter().map(|f| (!f[k].failed).then_some(&f[k].track)).collect(),
                     by,
                 })

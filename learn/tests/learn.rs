@@ -143,10 +143,10 @@ fn gains_found_after_one_flight_halve_the_error_and_are_the_same_on_any_number_o
 #[test]
 fn the_simulators_gradient_at_a_flight_lowers_its_error() {
     let world = World::named("paper").unwrap();
-    let nominal = SearchWorld::new(1, &World::named("nominal").unwrap(), None).unwrap();
+    let nominal = World::named("nominal").unwrap();
     let path = Path::Task(Task::FigureEight.into());
     let flight = flight(&world, 1);
-    let theta = gradient::follow(&flight, &nominal, &path, 0.5);
+    let theta = gradient::follow(&flight, &nominal, &path, 0.5).unwrap().unwrap();
     let truth = PlantParams::new(&world).unwrap();
     let reward = |table: GainTable| {
         let flown = fly(&truth, &Plan { table, seed: 77, ..Plan::new(Task::FigureEight) }, |_| {});
@@ -161,16 +161,18 @@ fn the_simulators_gradient_at_a_flight_lowers_its_error() {
 }
 
 #[test]
-fn a_strained_world_is_harder() {
+fn a_strained_world_is_harder_for_fast_gains() {
     let world = SearchWorld::new(1, &World::named("paper").unwrap(), None).unwrap();
+    let table = GainTable { gains: gains_of(&[0.5; GAIN_COUNT]), ..GainTable::built_in() };
     let mean_reward = |plant: &PlantParams| {
         let reward = |seed| {
-            let flown = fly(plant, &Plan { seed, ..Plan::new(Task::FigureEight) }, |_| {});
+            let flown = fly(plant, &Plan { table, seed, ..Plan::new(Task::FigureEight) }, |_| {});
             flown.metrics.unwrap().cumulative_reward
         };
         (0..4).map(reward).sum::<f64>() / 4.0
     };
-    assert!(mean_reward(&world.strained) < mean_reward(&world.plant));
+    let (strained, plain) = (mean_reward(&world.strained), mean_reward(&world.plant));
+    assert!(strained < plain - 50.0, "{strained} {plain}");
 }
 
 #[test]

@@ -7,7 +7,7 @@ use steady_common::GainTable;
 #[cfg(feature = "train")]
 use steady_learn::cma::{clamp, gains_of, theta_of};
 #[cfg(feature = "train")]
-use steady_learn::{LoggedFlight, search::SearchWorld};
+use steady_learn::LoggedFlight;
 
 /// Something that learns from flights.
 pub trait Learner: Sync {
@@ -103,8 +103,8 @@ impl Learner for DirectSearch {
     }
 }
 
-/// Moves gains along the errors of the newest flight, by the slopes that flights in the training's world have, as
-/// DiffTune does with a model's sensitivities.
+/// Moves gains down the newest flight's errors by the sensitivities that the training's world has along it, as DiffTune
+/// does.
 #[cfg(feature = "train")]
 #[derive(Clone, Debug)]
 pub struct Gradient {
@@ -112,8 +112,6 @@ pub struct Gradient {
     pub run: PathBuf,
     /// What is flown.
     pub course: steady_sim::script::Course,
-    /// Seed of the simulator's flights.
-    pub seed: u64,
 }
 
 #[cfg(feature = "train")]
@@ -125,10 +123,9 @@ impl Learner for Gradient {
     fn adapt(&self, logs: &[PathBuf], scale: f32, _folder: &Path) -> Result<Option<GainTable>> {
         let Some(flight) = newest(logs)? else { return Ok(None) };
         let world = steady_sim::World::load(&crate::train::run::load(&self.run, 1)?.config.world)?;
-        let world = SearchWorld::new(self.seed, &world, None)?;
         let path = steady_learn::search::Path::Task(self.course.clone());
-        let theta = steady_learn::gradient::follow(&flight, &world, &path, scale);
-        Ok(Some(GainTable { gains: gains_of(&theta), ..flight.table }))
+        let theta = steady_learn::gradient::follow(&flight, &world, &path, scale)?;
+        Ok(theta.map(|theta| GainTable { gains: gains_of(&theta), ..flight.table }))
     }
 }
 

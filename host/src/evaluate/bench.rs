@@ -321,9 +321,7 @@ impl Bench {
         let drone = settings.simulated_drone(self.elf.as_deref())?;
         let learner: Box<dyn Learner> = match key.controller {
             ControllerKind::DirectSearch => Box::new(DirectSearch { run: run.clone(), seed: settings.seed }),
-            ControllerKind::Gradient => {
-                Box::new(Gradient { run: run.clone(), course: key.task.into(), seed: settings.seed })
-            }
+            ControllerKind::Gradient => Box::new(Gradient { run: run.clone(), course: key.task.into() }),
             _ => Box::new(SkillLearner::new(&run, &settings, 1)),
         };
         let origin = Origin::new(&run, &self.drone, self.elf.as_deref())?;
