@@ -31,7 +31,7 @@ fn flown_by(world: &World) -> Flight {
             let (pwm, battery_v) = commands(step / 5);
             samples.push(Sample { state, acc_m_s2, pwm, battery_v, ..Sample::default() });
         }
-        params.step_body(&mut state, rpm, Vec3::ZERO);
+        params.step_body(&mut state, rpm, &Default::default());
     }
     Flight {
         name: "own".to_owned(),
