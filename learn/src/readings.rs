@@ -1,10 +1,10 @@
-//! Discovered skills in words: their constant parts, and how they go with velocity, place and time.
+//! Discovered skills in words: their constant parts, and how they go with velocity, place, time, rates and thrust.
 //!
 //! A plane is fitted to what the skills say at the flown states. Forces go with the velocity in the world frame, torques
-//! with that in the body frame. Place and time are counted from their means, the velocity from rest, so that the constant
+//! with that in the body frame. Velocity and rates are counted from rest, all else from its mean, so that the constant
 //! part is what a drone at rest in the middle of its flights feels.
 
-use serde::Serialize;
+use serde::{Serialize, Serializer};
 use steady_sim::residual::{OUTPUTS, Residual};
 
 use crate::discovery::{Discovered, Transition};
@@ -13,8 +13,7 @@ use crate::ridge::Gram;
 /// What is accelerated: along the world's axes, about the body's.
 pub const ACCELERATIONS: [&str; OUTPUTS] = ["along x", "along y", "along z", "about x", "about y", "about z"];
 /// What the skills' accelerations are read against.
-pub const COUNT: usize = 8;
-/// Per velocity, place and time, m/s, m and s.
+pub const COUNT: usize = 17;
 const ALONG: [Along; COUNT] = [
     Along::Constant,
     Along::VelocityX,
@@ -24,6 +23,15 @@ const ALONG: [Along; COUNT] = [
     Along::PositionY,
     Along::PositionZ,
     Along::Time,
+    Along::TiltX,
+    Along::TiltY,
+    Along::RateX,
+    Along::RateY,
+    Along::RateZ,
+    Along::Thrust,
+    Along::ThrustAboutX,
+    Along::ThrustAboutY,
+    Along::ThrustAboutZ,
 ];
 /// Outputs that are forces.
 const FORCES: usize = 3;
@@ -50,6 +58,24 @@ pub enum Along {
     PositionZ,
     /// Time since the motors began to turn, s.
     Time,
+    /// Body z in the world's x.
+    TiltX,
+    /// Body z in the world's y.
+    TiltY,
+    /// Angular velocity, rad/s.
+    RateX,
+    /// Angular velocity, rad/s.
+    RateY,
+    /// Angular velocity, rad/s.
+    RateZ,
+    /// Mean thrust of the motors, as a part of the full one.
+    Thrust,
+    /// What of it turns the drone about x.
+    ThrustAboutX,
+    /// What of it turns the drone about y.
+    ThrustAboutY,
+    /// What of it turns the drone about z.
+    ThrustAboutZ,
 }
 
 impl Along {
@@ -65,6 +91,15 @@ impl Along {
             Self::PositionY => ("position y", "m"),
             Self::PositionZ => ("position z", "m"),
             Self::Time => ("time", "s"),
+            Self::TiltX => ("tilt to x", "rad"),
+            Self::TiltY => ("tilt to y", "rad"),
+            Self::RateX => ("rate about x", "rad/s"),
+            Self::RateY => ("rate about y", "rad/s"),
+            Self::RateZ => ("rate about z", "rad/s"),
+            Self::Thrust => ("thrust", "of full"),
+            Self::ThrustAboutX => ("thrust about x", "of full"),
+            Self::ThrustAboutY => ("thrust about y", "of full"),
+            Self::ThrustAboutZ => ("thrust about z", "of full"),
         }
     }
 }
@@ -73,6 +108,7 @@ impl Along {
 #[derive(Clone, Copy, Debug, Serialize)]
 pub struct Reading {
     /// Which of [`ACCELERATIONS`].
+    #[serde(serialize_with = "named")]
     pub output: usize,
     /// What it goes with.
     pub along: Along,
@@ -96,10 +132,14 @@ impl Reading {
     }
 }
 
+fn named<S: Serializer>(output: &usize, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.serialize_str(ACCELERATIONS.get(*output).copied().unwrap_or_default())
+}
+
 /// What a transition has for an output to go with.
 #[must_use]
 pub fn value(transition: &Transition, output: usize, along: Along) -> f64 {
-    let [px, py, pz, vx, vy, vz, ..] = transition.input;
+    let [px, py, pz, vx, vy, vz, tilt_x, tilt_y, wx, wy, wz, m1, m2, m3, m4, time_s] = transition.input;
     let [vx, vy, vz] = if output < FORCES { [vx, vy, vz] } else { transition.body_velocity.to_array() };
     f64::from(match along {
         Along::Constant => 1.0,
@@ -109,7 +149,16 @@ pub fn value(transition: &Transition, output: usize, along: Along) -> f64 {
         Along::PositionX => px,
         Along::PositionY => py,
         Along::PositionZ => pz,
-        Along::Time => transition.input[transition.input.len() - 1],
+        Along::Time => time_s,
+        Along::TiltX => tilt_x,
+        Along::TiltY => tilt_y,
+        Along::RateX => wx,
+        Along::RateY => wy,
+        Along::RateZ => wz,
+        Along::Thrust => 0.25 * ((m1 + m2) + (m3 + m4)),
+        Along::ThrustAboutX => 0.25 * ((m3 + m4) - (m1 + m2)),
+        Along::ThrustAboutY => 0.25 * ((m2 + m3) - (m1 + m4)),
+        Along::ThrustAboutZ => 0.25 * ((m2 + m4) - (m1 + m3)),
     })
 }
 
@@ -154,10 +203,14 @@ fn planes(residual: &Residual, transitions: &[Transition]) -> [Vec<f64>; OUTPUTS
     // Velocities of forces and of torques are in different frames.
     let [forces, torques] = [0, FORCES].map(|output| {
         let offsets = ALONG.map(|along| match along {
-            Along::PositionX | Along::PositionY | Along::PositionZ | Along::Time => {
-                mean(transitions, output, along)
-            }
-            _ => 0.0,
+            Along::Constant
+            | Along::VelocityX
+            | Along::VelocityY
+            | Along::VelocityZ
+            | Along::RateX
+            | Along::RateY
+            | Along::RateZ => 0.0,
+            _ => mean(transitions, output, along),
         });
         let mut gram = Gram::new(COUNT);
         for transition in transitions {

@@ -215,7 +215,7 @@ impl Skills {
         let strong = |reading: &&Reading| reading.is_sure() && reading.part > WEAK;
         let strong: Vec<&Reading> = self.readings.iter().filter(strong).take(STRONGEST).collect();
         if strong.is_empty() {
-            println!("nothing in them is constant or goes with velocity, place or time for sure");
+            println!("nothing simple in them is sure");
         } else {
             let mut table =
                 Table::new(["they say", "goes with", "slope", "95 % interval", "size", "of what is left"]);
@@ -236,7 +236,7 @@ impl Skills {
         self.left_out.print();
     }
 
-    /// Draws what goes with velocity, place or time most, of the accelerations that skills explain.
+    /// Draws the strongest dependence in what skills explain.
     pub(super) fn draw(&self, drone: &str, stem: &Path) -> Result<()> {
         let says = |reading: &&Reading| reading.part * self.explained[reading.output].max(0.0);
         let varies = self.readings.iter().filter(|reading| reading.along != Along::Constant);
