@@ -18,9 +18,6 @@ use crate::plot::{Chart, Series};
 const AHEAD: usize = 50;
 /// Samples that are drawn of a flight: ten seconds.
 const SHOWN: usize = 1000;
-/// Parts of an input's range in which means are drawn, and the fewest transitions of a part.
-const PARTS: usize = 24;
-const FEWEST: usize = 20;
 
 /// Draws `stem-horizon` and `stem-flight`.
 pub(crate) fn draw(world: &World, flights: &[Flight], stem: &Path) -> Result<()> {
@@ -91,20 +88,13 @@ pub(crate) fn skills(
     stem: &Path,
 ) -> Result<()> {
     let Reading { output, along, .. } = *reading;
-    let value = |transition: &Transition| readings::value(transition, output, along);
-    let mut sorted: Vec<&Transition> = flown.iter().collect();
-    sorted.sort_by(|a, b| value(a).total_cmp(&value(b)));
-    let range = sorted.first().map_or(0.0, |t| value(t))..sorted.last().map_or(0.0, |t| value(t));
-    let part = |transition: &Transition| {
-        (((value(transition) - range.start) / (range.end - range.start).max(1e-9)) * PARTS as f64) as usize
-    };
     let (mut left, mut said, mut band) = (Vec::new(), Vec::new(), Vec::new());
-    for transitions in sorted.chunk_by(|a, b| part(a) == part(b)).filter(|part| part.len() >= FEWEST) {
+    for transitions in readings::parts(flown, output, along) {
         let mean = |of: &dyn Fn(&Transition) -> f64| {
             transitions.iter().map(|t| of(t)).sum::<f64>() / transitions.len() as f64
         };
         let says = |residual: &Residual| mean(&|t| f64::from(residual.at(&t.input).to_array()[output]));
-        let x = mean(&value);
+        let x = mean(&|t| readings::value(t, output, along));
         left.push((x, mean(&|t| t.beyond[output])));
         said.push((x, says(&found.residual)));
         let members = || found.members.iter().map(&says);

@@ -33,6 +33,9 @@ const ALONG: [Along; COUNT] = [
     Along::ThrustAboutY,
     Along::ThrustAboutZ,
 ];
+/// Parts of a range in which means are taken, and the fewest transitions of a part.
+const PARTS: usize = 24;
+const FEWEST: usize = 20;
 /// Outputs that are forces.
 const FORCES: usize = 3;
 /// 97.5 % quantile of Student's t with three degrees of freedom: one for each member but one.
@@ -122,6 +125,9 @@ pub struct Reading {
     pub size: f64,
     /// The size over the root mean square of what the simulator leaves.
     pub part: f64,
+    /// The part of the square of what the simulator leaves that goes with this alone, whatever else goes with it: by means
+    /// in parts of the range.
+    pub alone: f64,
 }
 
 impl Reading {
@@ -179,11 +185,45 @@ pub fn readings(found: &Discovered, transitions: &[Transition]) -> Vec<Reading> 
             let size =
                 slope.abs() * if along == Along::Constant { 1.0 } else { spread(transitions, output, along) };
             let part = size / found.unexplained[output].max(1e-12);
-            all.push(Reading { output, along, slope, low: slope - half, high: slope + half, size, part });
+            let alone = alone(transitions, output, along);
+            all.push(Reading {
+                output,
+                along,
+                slope,
+                low: slope - half,
+                high: slope + half,
+                size,
+                part,
+                alone,
+            });
         }
     }
     all.sort_by(|a, b| b.part.total_cmp(&a.part));
     all
+}
+
+/// Transitions by what an output could go with, in parts of equal width; those with few are left out.
+#[must_use]
+pub fn parts(transitions: &[Transition], output: usize, along: Along) -> Vec<Vec<Transition>> {
+    let values = || transitions.iter().map(|t| value(t, output, along));
+    let (low, high) = (values().fold(f64::INFINITY, f64::min), values().fold(f64::NEG_INFINITY, f64::max));
+    let per_part = (high - low).max(1e-9) / PARTS as f64;
+    let mut parts = vec![Vec::new(); PARTS];
+    for transition in transitions {
+        let part = ((value(transition, output, along) - low) / per_part) as usize;
+        parts[part.min(PARTS - 1)].push(*transition);
+    }
+    parts.retain(|part| part.len() >= FEWEST);
+    parts
+}
+
+fn alone(transitions: &[Transition], output: usize, along: Along) -> f64 {
+    let square = |t: &Transition| t.beyond[output].powi(2);
+    let said: f64 = parts(transitions, output, along)
+        .iter()
+        .map(|part| part.iter().map(|t| t.beyond[output]).sum::<f64>().powi(2) / part.len() as f64)
+        .sum();
+    said / transitions.iter().map(square).sum::<f64>().max(1e-12)
 }
 
 fn mean(transitions: &[Transition], output: usize, along: Along) -> f64 {

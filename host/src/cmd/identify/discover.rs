@@ -217,8 +217,15 @@ impl Skills {
         if strong.is_empty() {
             println!("nothing simple in them is sure");
         } else {
-            let mut table =
-                Table::new(["they say", "goes with", "slope", "95 % interval", "size", "of what is left"]);
+            let mut table = Table::new([
+                "they say",
+                "goes with",
+                "slope",
+                "95 % interval",
+                "size",
+                "of what is left",
+                "alone",
+            ]);
             for reading in strong {
                 let (along, per) = reading.along.words();
                 let per = if per.is_empty() { String::new() } else { format!(" per {per}") };
@@ -229,6 +236,7 @@ impl Skills {
                     format!("{:.3} to {:.3}", reading.low, reading.high),
                     format!("{:.2}", reading.size),
                     format!("{:.0} %", 100.0 * reading.part),
+                    format!("{:.0} %", 100.0 * reading.alone),
                 ]);
             }
             print!("{table}");
@@ -236,9 +244,9 @@ impl Skills {
         self.left_out.print();
     }
 
-    /// Draws the strongest dependence in what skills explain.
+    /// Draws what the simulator leaves over what it goes with most.
     pub(super) fn draw(&self, drone: &str, stem: &Path) -> Result<()> {
-        let says = |reading: &&Reading| reading.part * self.explained[reading.output].max(0.0);
+        let says = |reading: &&Reading| reading.alone * self.explained[reading.output].max(0.0);
         let varies = self.readings.iter().filter(|reading| reading.along != Along::Constant);
         if let Some(reading) = varies.max_by(|a, b| says(a).total_cmp(&says(b))) {
             let label = format!(
