@@ -91,7 +91,7 @@ pub(crate) fn skills(
     let (mut left, mut said, mut band) = (Vec::new(), Vec::new(), Vec::new());
     for transitions in readings::parts(flown, output, along) {
         let mean = |of: &dyn Fn(&Transition) -> f64| {
-            transitions.iter().map(|t| of(t)).sum::<f64>() / transitions.len() as f64
+            transitions.iter().map(of).sum::<f64>() / transitions.len() as f64
         };
         let says = |residual: &Residual| mean(&|t| f64::from(residual.at(&t.input).to_array()[output]));
         let x = mean(&|t| readings::value(t, output, along));
