@@ -133,7 +133,7 @@ pub fn prediction(predictor: &Predictor<'_>, is_trimmed: bool) -> Tally {
     }
     for i in flight.take_off + 100..flight.landing.saturating_sub(150) {
         let sample = &flight.samples[i];
-        if !sample.has_gap {
+        if flight.has_accelerometer && !sample.has_gap {
             tally.forces += 1;
             let off = predictor.accelerations(i).1 - sample.acc_m_s2.z;
             tally.force += f64::from(off * off);
