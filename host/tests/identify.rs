@@ -83,11 +83,13 @@ fn skills_say_what_the_simulator_was_not_told() {
         let slope = drag["slope"].as_f64().unwrap();
         assert!((-0.7..-0.2).contains(&slope) && drag["high"].as_f64().unwrap() < 0.0, "{drag}");
     }
-    // Each flight is predicted better with what the other one's skills say of it.
+    // What one flight's skills say helps to predict the other; logs of estimates let little more be seen.
     let left_out = &skills["left_out"];
     assert_eq!(left_out["flights"].as_array().unwrap().len(), 2);
     let error_mm = |i: usize| left_out["scores"][i]["errors"][2]["position_mm"].as_f64().unwrap();
-    assert!(error_mm(1) < 0.8 * error_mm(0), "{left_out}");
+    assert!(error_mm(1) < 0.95 * error_mm(0), "{left_out}");
+    // Logs of this firmware have no accelerometer to compare with.
+    assert!(left_out["scores"][0]["vertical_force_m_s2"].is_null(), "{left_out}");
     assert!(folder.join("seen-drone-skills.png").metadata().unwrap().len() > 1000);
     assert!(expect(folder, &["world", "show", "identified.toml"], 0).0.contains("without drag"));
     let parameters = report["drones"][0]["parameters"].as_array().unwrap();
