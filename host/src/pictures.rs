@@ -3,11 +3,14 @@
 use std::path::{Path, PathBuf};
 
 use anyhow::Result;
+use steady_learn::Discovered;
+use steady_learn::discovery::Transition;
+use steady_learn::readings::{self, Reading};
 use steady_reality::Flight;
 use steady_reality::flight::{RATE_HZ, Sample};
 use steady_reality::predict::{Predictor, starts};
 use steady_reality::score::{Baseline, curve};
-use steady_sim::World;
+use steady_sim::{Residual, World};
 
 use crate::plot::{Chart, Series};
 
@@ -72,6 +75,53 @@ pub(crate) fn draw(world: &World, flights: &[Flight], stem: &Path) -> Result<()>
         ..Chart::default()
     };
     picture.save(&with(stem, "flight"))?;
+    Ok(())
+}
+
+/// Draws what the simulator leaves of an acceleration over what it goes with, and what skills say: `stem-skills`.
+pub(crate) fn skills(
+    drone: &str,
+    found: &Discovered,
+    flown: &[Transition],
+    reading: &Reading,
+    label: &str,
+    stem: &Path,
+) -> Result<()> {
+    let Reading { output, along, .. } = *reading;
+    let (mut left, mut said, mut band) = (Vec::new(), Vec::new(), Vec::new());
+    for transitions in readings::parts(flown, output, along) {
+        let mean = |of: &dyn Fn(&Transition) -> f64| {
+            transitions.iter().map(of).sum::<f64>() / transitions.len() as f64
+        };
+        let says = |residual: &Residual| mean(&|t| f64::from(residual.at(&t.input).to_array()[output]));
+        let x = mean(&|t| readings::value(t, output, along));
+        left.push((x, mean(&|t| t.beyond[output])));
+        said.push((x, says(&found.residual)));
+        let members = || found.members.iter().map(&says);
+        band.push((members().fold(f64::INFINITY, f64::min), members().fold(f64::NEG_INFINITY, f64::max)));
+    }
+    let (name, unit) = along.words();
+    let chart = Chart {
+        title: format!("{drone}: means over {} transitions", flown.len()),
+        x_label: format!("{name} ({unit})"),
+        y_label: label.to_owned(),
+        series: vec![
+            Series {
+                name: "skills (band: from parts of the flights)".to_owned(),
+                points: said,
+                band,
+                ..Series::default()
+            },
+            Series {
+                name: "what the simulator leaves".to_owned(),
+                points: left,
+                is_reference: true,
+                ..Series::default()
+            },
+        ],
+        ..Chart::default()
+    };
+    chart.save(&with(stem, "skills"))?;
     Ok(())
 }
 

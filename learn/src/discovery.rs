@@ -10,10 +10,11 @@
 //! open loop. The law is known and not learned.
 
 use rayon::prelude::*;
+use steady_common::Vec3;
 use steady_reality::Flight;
 use steady_reality::flight::DT_S;
 use steady_reality::predict::{Predictor, Trim};
-use steady_sim::residual::{INPUTS, Input, OUTPUTS, Range, Residual, Unit, input};
+use steady_sim::residual::{INPUTS, Input, OUTPUTS, Range, Residual, Unit};
 use steady_sim::{World, WorldError};
 
 use crate::features;
@@ -61,11 +62,15 @@ impl Default for Settings {
     }
 }
 
-/// A transition: where the plant was, and what it did beyond the simulator, per second.
+/// Where the plant was, and what it did beyond the simulator.
 #[derive(Clone, Copy, Debug)]
-struct Row {
-    input: Input,
-    beyond: [f64; OUTPUTS],
+pub struct Transition {
+    /// What a residual depends on.
+    pub input: Input,
+    /// Velocity in the body frame, m/s.
+    pub body_velocity: Vec3,
+    /// Acceleration beyond the simulator's, m/s² in the world frame, and angular acceleration, rad/s² in the body frame.
+    pub beyond: [f64; OUTPUTS],
 }
 
 /// What was found.
@@ -93,20 +98,20 @@ pub fn discover(
     settings: &Settings,
     seed: u64,
 ) -> Result<Option<Discovered>, WorldError> {
-    let mut rows = Vec::new();
-    for flight in flights.iter().filter(|flight| flight.has_pose) {
-        rows.extend(transitions(world, flight)?);
-    }
-    let rows = plausible(rows);
+    Ok(discover_in(&transitions(world, flights)?, settings, seed))
+}
+
+/// Learns from transitions; `None` when there are too few.
+pub fn discover_in(rows: &[Transition], settings: &Settings, seed: u64) -> Option<Discovered> {
     if rows.len() < FOLDS * PIECE {
-        return Ok(None);
+        return None;
     }
     let fold = |i: usize| (i / PIECE) % FOLDS;
     let parts: Vec<(Fitted, Vec<usize>)> = (0..=FOLDS)
         .into_par_iter()
         .map(|part| {
             let (used, left_out): (Vec<usize>, Vec<usize>) = (0..rows.len()).partition(|i| fold(*i) != part);
-            (Fitted::new(&rows, &used, settings, seed + part as u64), left_out)
+            (Fitted::new(rows, &used, settings, seed + part as u64), left_out)
         })
         .collect();
     let mut errors = [[0.0; RIDGES.len()]; OUTPUTS];
@@ -114,8 +119,7 @@ pub fn discover(
         for (ridge, choice) in RIDGES.iter().enumerate() {
             let residual = fitted.residual([*choice; OUTPUTS]);
             for i in left_out {
-                let (force, turn) = residual.at(&rows[*i].input);
-                let said = [force.x, force.y, force.z, turn.x, turn.y, turn.z];
+                let said = residual.at(&rows[*i].input).to_array();
                 for k in 0..OUTPUTS {
                     errors[k][ridge] += (rows[*i].beyond[k] - f64::from(said[k])).powi(2);
                 }
@@ -127,28 +131,39 @@ pub fn discover(
     });
     let ridges = best.map(|choice| RIDGES[choice]);
     let square = |k: usize| rows.iter().map(|r| r.beyond[k].powi(2)).sum::<f64>();
-    Ok(Some(Discovered {
+    Some(Discovered {
         residual: parts[FOLDS].0.residual(ridges),
         members: parts[..FOLDS].iter().map(|(fitted, _)| fitted.residual(ridges)).collect(),
         left: std::array::from_fn(|k| errors[k][best[k]] / square(k).max(1e-12)),
         unexplained: std::array::from_fn(|k| (square(k) / rows.len() as f64).sqrt()),
         transitions: rows.len(),
-    }))
+    })
 }
 
 /// Without transitions in which something happened that has no place in a model: a bump, or motors at their limits.
-fn plausible(rows: Vec<Row>) -> Vec<Row> {
+fn plausible(rows: Vec<Transition>) -> Vec<Transition> {
     let limits: [f64; OUTPUTS] = std::array::from_fn(|k| {
         let mut sizes: Vec<f64> = rows.iter().map(|row| row.beyond[k].abs()).collect();
         sizes.sort_by(f64::total_cmp);
         OUTLIER * sizes.get(sizes.len() / 2).copied().unwrap_or_default()
     });
-    let is_plausible = |row: &Row| row.beyond.iter().zip(limits).all(|(v, limit)| v.abs() <= limit);
+    let is_plausible = |row: &Transition| row.beyond.iter().zip(limits).all(|(v, limit)| v.abs() <= limit);
     rows.into_iter().filter(is_plausible).collect()
 }
 
-/// Transitions of a flight.
-fn transitions(world: &World, flight: &Flight) -> Result<Vec<Row>, WorldError> {
+/// The transitions of the flights that have positions.
+///
+/// # Errors
+/// If the world is not valid.
+pub fn transitions(world: &World, flights: &[Flight]) -> Result<Vec<Transition>, WorldError> {
+    let mut rows = Vec::new();
+    for flight in flights.iter().filter(|flight| flight.has_pose) {
+        rows.extend(of_flight(world, flight)?);
+    }
+    Ok(plausible(rows))
+}
+
+fn of_flight(world: &World, flight: &Flight) -> Result<Vec<Transition>, WorldError> {
     let predictor = Predictor::new(world, flight)?;
     let samples = &flight.samples;
     // What one sample brings beyond the simulator, summed from the first on.
@@ -163,7 +178,6 @@ fn transitions(world: &World, flight: &Flight) -> Result<Vec<Row>, WorldError> {
         let before = sums[i];
         sums[i + 1] = std::array::from_fn(|k| before[k] + beyond[k]);
     }
-    let began = samples.iter().position(|s| s.pwm.iter().any(|p| *p > 0.0)).unwrap_or(0);
     let (first, last) = (flight.take_off + MARGIN, flight.landing.saturating_sub(MARGIN + WINDOW));
     let per_s = 1.0 / (WINDOW as f64 * f64::from(DT_S));
     Ok((first..last)
@@ -171,9 +185,10 @@ fn transitions(world: &World, flight: &Flight) -> Result<Vec<Row>, WorldError> {
         .filter(|i| samples[*i..=i + WINDOW].iter().all(|s| !s.has_gap))
         .map(|i| {
             let middle = i + WINDOW / 2;
-            let time_s = middle.saturating_sub(began) as f32 * DT_S;
-            Row {
-                input: input(&samples[middle].state, predictor.thrust(middle), time_s),
+            let state = &samples[middle].state;
+            Transition {
+                input: predictor.input(middle),
+                body_velocity: state.attitude.to_matrix().apply_transposed(state.velocity),
                 beyond: std::array::from_fn(|k| (sums[i + WINDOW][k] - sums[i][k]) * per_s),
             }
         })
@@ -188,7 +203,7 @@ struct Fitted {
 }
 
 impl Fitted {
-    fn new(rows: &[Row], used: &[usize], settings: &Settings, seed: u64) -> Self {
+    fn new(rows: &[Transition], used: &[usize], settings: &Settings, seed: u64) -> Self {
         let ranges = ranges(rows, used);
         let count = used.len().max(1) as f64;
         let scale: [f64; OUTPUTS] = std::array::from_fn(|k| {
@@ -218,7 +233,7 @@ fn columns(units: &[Unit], x: &Input) -> Vec<f64> {
     std::iter::once(1.0).chain(x.iter().copied()).chain(units).map(f64::from).collect()
 }
 
-fn ranges(rows: &[Row], used: &[usize]) -> [Range; INPUTS] {
+fn ranges(rows: &[Transition], used: &[usize]) -> [Range; INPUTS] {
     let count = used.len().max(1) as f32;
     std::array::from_fn(|k| {
         let values = || used.iter().map(|i| rows[*i].input[k]);

@@ -4,6 +4,8 @@
 //! what it still lacks, the delay of motion capture is fitted, and worlds are drawn that resemble the flights.
 //! [`search`] finds gains in them by whole flights of the native drone, with [`cma`].
 //!
+//! [`left_out`] says how much of it holds for flights that were not fitted, [`readings`] what skills found in words.
+//!
 //! Everything is the same for the same seed, whatever the number of threads.
 #![forbid(unsafe_code)]
 
@@ -12,9 +14,11 @@ pub mod discovery;
 mod features;
 pub mod gradient;
 mod latency;
+pub mod left_out;
 pub mod logged;
 pub mod model;
 mod newton;
+pub mod readings;
 mod ridge;
 pub mod search;
 

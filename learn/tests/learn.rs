@@ -211,7 +211,7 @@ fn an_unseen_input_counts_as_the_nearest_one_seen() {
     };
     residual.weights[0][1] = 3.0;
     let mut input = [0.0; INPUTS];
-    let at = |input: &[f32; INPUTS]| residual.at(input).0.x;
+    let at = |input: &[f32; INPUTS]| residual.at(input).acceleration.x;
     input[0] = 0.5;
     assert_eq!(at(&input), 1.5);
     input[0] = 40.0;

@@ -39,7 +39,7 @@ fn main() -> Result<(), WorldError> {
     let steps = 1_000_000;
     let bare_s = best(|| {
         let mut state = flights[0].samples[flights[0].take_off].state;
-        (0..steps).for_each(|_| params.step_body(&mut state, &rpm, steady_common::Vec3::ZERO));
+        (0..steps).for_each(|_| params.step_body(&mut state, &rpm, &Default::default()));
         black_box(state);
     });
     let mut predictions = 0;

@@ -3,13 +3,16 @@
 use core::f32::consts::SQRT_2;
 
 use steady_common::{State, Vec3, math};
+use steady_sim::residual::{self, Input, Residual, Unexplained, input};
 use steady_sim::world::Integrator;
 use steady_sim::{MAX_MOTOR_THRUST_N, Params, World, WorldError};
 
-use crate::flight::{COMMANDS, DT_S, Flight, Sample};
+use crate::flight::{COMMANDS, DT_S, Flight, RATE_HZ, Sample};
 
 /// Physics steps a sample: 500 Hz, at which a step's error is below what is measured.
 const STEPS: usize = COMMANDS;
+/// A residual is computed every so many of them.
+const RESIDUAL_STEPS: usize = RATE_HZ as usize * STEPS / residual::RATE_HZ as usize;
 /// A trim is taken from this many samples before a prediction: three seconds.
 const TRIM_SAMPLES: usize = 300;
 
@@ -29,6 +32,9 @@ pub struct Predictor<'a> {
     /// Rotor speeds, [`STEPS`] a sample.
     rpm: Vec<[f32; 4]>,
     thrust_n_per_rpm2: f32,
+    /// The sample at which the motors began to turn.
+    began: usize,
+    residual: Option<&'a Residual>,
 }
 
 impl<'a> Predictor<'a> {
@@ -49,21 +55,62 @@ impl<'a> Predictor<'a> {
             let (pwm, battery_v) = command(&flight.samples, place);
             (exactly(&flight.commands, place).unwrap_or(pwm), battery_v)
         }));
-        Ok(Self { flight, params, rpm, thrust_n_per_rpm2: world.motors.thrust_n_per_rpm2 })
+        let turns = |sample: &Sample| sample.pwm.iter().any(|pwm| *pwm > 0.0);
+        Ok(Self {
+            flight,
+            params,
+            rpm,
+            thrust_n_per_rpm2: world.motors.thrust_n_per_rpm2,
+            began: flight.samples.iter().position(turns).unwrap_or(0),
+            residual: None,
+        })
+    }
+
+    /// With what the world's equations lack.
+    #[must_use]
+    pub fn with_residual(self, residual: &'a Residual) -> Self {
+        Self { residual: Some(residual), ..self }
+    }
+
+    /// The flight that it predicts.
+    pub fn flight(&self) -> &'a Flight {
+        self.flight
     }
 
     /// Flies from the sample `start` for `horizon` samples; `each` gets the samples' numbers and states.
     pub fn fly(&self, start: usize, horizon: usize, trim: Trim, mut each: impl FnMut(usize, &State)) {
         let mut state = self.flight.samples[start].state;
         let speed = math::sqrt((1.0 + trim.thrust).max(0.0));
+        let mut unexplained = Unexplained::default();
         for k in 1..=horizon {
             let first = (start + k - 1) * STEPS;
             let Some(steps) = self.rpm.get(first..first + STEPS) else { return };
-            for rpm in steps {
-                self.params.step_body(&mut state, &rpm.map(|rpm| rpm * speed), trim.angular_rad_s2);
+            for (step, rpm) in ((k - 1) * STEPS..).zip(steps) {
+                let rpm = rpm.map(|rpm| rpm * speed);
+                if step.is_multiple_of(RESIDUAL_STEPS) {
+                    let time_s = self.time_s(start) + step as f32 * self.params.dt_s;
+                    unexplained = self.unexplained(&state, &rpm, time_s);
+                }
+                let angular = unexplained.angular + trim.angular_rad_s2;
+                self.params.step_body(&mut state, &rpm, &Unexplained { angular, ..unexplained });
             }
             each(start + k, &state);
         }
+    }
+
+    /// What a residual depends on at a flown sample.
+    pub fn input(&self, sample: usize) -> Input {
+        input(&self.flight.samples[sample].state, self.thrust(sample), self.time_s(sample))
+    }
+
+    /// Time since the motors began to turn.
+    fn time_s(&self, sample: usize) -> f32 {
+        sample.saturating_sub(self.began) as f32 * DT_S
+    }
+
+    fn unexplained(&self, state: &State, rpm: &[f32; 4], time_s: f32) -> Unexplained {
+        let Some(residual) = self.residual else { return Unexplained::default() };
+        residual.at(&input(state, self.as_thrust(rpm), time_s))
     }
 
     /// Rotor speeds of M1..M4 at a sample, rpm.
@@ -73,12 +120,25 @@ impl<'a> Predictor<'a> {
 
     /// Thrusts of M1..M4 at a sample, as parts of [`MAX_MOTOR_THRUST_N`].
     pub fn thrust(&self, sample: usize) -> [f32; 4] {
-        self.rpm(sample).map(|rpm| rpm * rpm * self.thrust_n_per_rpm2 / MAX_MOTOR_THRUST_N)
+        self.as_thrust(self.rpm(sample))
+    }
+
+    fn as_thrust(&self, rpm: &[f32; 4]) -> [f32; 4] {
+        rpm.map(|rpm| rpm * rpm * self.thrust_n_per_rpm2 / MAX_MOTOR_THRUST_N)
     }
 
     /// What the world says at a flown state: angular acceleration, rad/s², and specific force along body z, m/s².
     pub fn accelerations(&self, sample: usize) -> (Vec3, f32) {
-        self.params.accelerations(&self.flight.samples[sample].state, &self.rpm[sample * STEPS])
+        let (turn, lift) = self.params.accelerations(&self.flight.samples[sample].state, self.rpm(sample));
+        let (turn_beyond, lift_beyond) = self.beyond(sample);
+        (turn + turn_beyond, lift + lift_beyond)
+    }
+
+    /// What the residual adds to that.
+    fn beyond(&self, sample: usize) -> (Vec3, f32) {
+        let state = &self.flight.samples[sample].state;
+        let unexplained = self.unexplained(state, self.rpm(sample), self.time_s(sample));
+        (unexplained.angular, state.attitude.to_matrix().z.dot(unexplained.acceleration))
     }
 
     /// Trims for every sample, each from the three seconds before it: what turned the drone and carried it beyond
@@ -93,14 +153,16 @@ impl<'a> Predictor<'a> {
         // Sums from the first sample in the air on.
         let mut sums = vec![Sums::default(); samples.len()];
         for i in self.flight.take_off + 1..samples.len() {
-            let (before, state, rpm) = (&sums[i - 1], &samples[i - 1].state, &self.rpm[(i - 1) * STEPS]);
+            let (before, state, rpm) = (&sums[i - 1], &samples[i - 1].state, self.rpm(i - 1));
             let (turn, lift) = self.params.accelerations(state, rpm);
+            // What the residual lifts does not grow with the thrust's trim.
+            let (turn_beyond, lift_beyond) = self.beyond(i - 1);
             let (turn_at_double, _) = self.params.accelerations(state, &rpm.map(|rpm| rpm * SQRT_2));
             sums[i] = Sums {
-                turn: before.turn + turn * DT_S,
+                turn: before.turn + (turn + turn_beyond) * DT_S,
                 by_thrust: before.by_thrust + (turn_at_double - turn) * DT_S,
                 lift: before.lift + lift * DT_S,
-                felt: before.felt + felt_z(i - 1) * DT_S,
+                felt: before.felt + (felt_z(i - 1) - lift_beyond) * DT_S,
             };
         }
         (0..samples.len())

@@ -114,7 +114,12 @@ pub(crate) fn tilt_between(a: Quat, b: Quat) -> f32 {
 /// # Errors
 /// If the world is not valid.
 pub fn world(world: &World, flight: &Flight, is_trimmed: bool) -> Result<Tally, WorldError> {
-    let predictor = Predictor::new(world, flight)?;
+    Ok(prediction(&Predictor::new(world, flight)?, is_trimmed))
+}
+
+/// The same of a world with what its equations lack.
+pub fn prediction(predictor: &Predictor<'_>, is_trimmed: bool) -> Tally {
+    let flight = predictor.flight();
     let trims = if is_trimmed { predictor.trims() } else { Vec::new() };
     let mut tally = Tally::default();
     for start in starts(flight, EVERY) {
@@ -128,13 +133,13 @@ pub fn world(world: &World, flight: &Flight, is_trimmed: bool) -> Result<Tally, 
     }
     for i in flight.take_off + 100..flight.landing.saturating_sub(150) {
         let sample = &flight.samples[i];
-        if !sample.has_gap {
+        if flight.has_accelerometer && !sample.has_gap {
             tally.forces += 1;
             let off = predictor.accelerations(i).1 - sample.acc_m_s2.z;
             tally.force += f64::from(off * off);
         }
     }
-    Ok(tally)
+    tally
 }
 
 /// Error of the position over the time ahead, up to half a second: (s, mm), root mean square over all flights.

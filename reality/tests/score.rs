@@ -3,9 +3,11 @@
 
 use steady_common::{State, Vec3};
 use steady_reality::flight::Sample;
+use steady_reality::predict::{Predictor, Trim};
 use steady_reality::score::{self, Baseline, Tally};
 use steady_reality::{Flight, Recording};
 use steady_sim::World;
+use steady_sim::residual::{INPUTS, Range, Residual};
 
 /// Twelve seconds that a world flew itself, from commands that go up and down.
 fn flown_by(world: &World) -> Flight {
@@ -31,7 +33,7 @@ fn flown_by(world: &World) -> Flight {
             let (pwm, battery_v) = commands(step / 5);
             samples.push(Sample { state, acc_m_s2, pwm, battery_v, ..Sample::default() });
         }
-        params.step_body(&mut state, rpm, Vec3::ZERO);
+        params.step_body(&mut state, rpm, &Default::default());
     }
     Flight {
         name: "own".to_owned(),
@@ -87,4 +89,37 @@ fn real_flights_score_the_shipped_worlds_as_measured() {
     // Half a second ahead the nominal world is six times as far off as a drone that flies straight on.
     assert!((nominal.errors[2].position_mm - 769.0).abs() < 4.0, "{nominal:?}");
     assert!((nominal.vertical_force_m_s2.unwrap() - 6.0).abs() < 0.05, "{nominal:?}");
+}
+
+#[test]
+fn a_residual_is_predicted_as_the_plant_flies_it() {
+    // A push along x and a torque about z that no equation of the world has.
+    let residual = Residual {
+        ranges: [Range { low: -1e3, high: 1e3, centre: 0.0, per_unit: 1.0 }; INPUTS],
+        units: Vec::new(),
+        weights: [0.5, 0.0, 0.0, 0.0, 0.0, 2.0].map(|a| {
+            let mut weights = vec![0.0; 1 + INPUTS];
+            weights[0] = a;
+            weights
+        }),
+    };
+    let mut world = World::named("nominal").unwrap();
+    world.physics.integrator = steady_sim::world::Integrator::SemiImplicit;
+    let flight = flown_by(&world);
+    let plain = Predictor::new(&world, &flight).unwrap();
+    let end = |predictor: &Predictor<'_>, trim: Trim| {
+        let mut end = State::default();
+        predictor.fly(300, 20, trim, |_, state| end = *state);
+        end
+    };
+    let without = end(&plain, Trim::default());
+    let own = plain.accelerations(300);
+    let with = Predictor::new(&world, &flight).unwrap().with_residual(&residual);
+    let pushed = end(&with, Trim::default());
+    assert!((pushed.velocity.x - without.velocity.x - 0.1).abs() < 0.01, "{pushed:?} {without:?}");
+    assert!((pushed.rates.z - without.rates.z - 0.4).abs() < 0.02, "{pushed:?} {without:?}");
+    assert!((with.accelerations(300).0.z - own.0.z - 2.0).abs() < 1e-3);
+    // The flight has nothing of it, so the trims take the torque back.
+    let [without, with] = [&plain, &with].map(|predictor| predictor.trims()[700].angular_rad_s2.z);
+    assert!((with - without + 2.0).abs() < 0.05, "{without} {with}");
 }

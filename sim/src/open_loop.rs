@@ -5,6 +5,7 @@ use steady_common::{Mat3, State, Vec3, math};
 use crate::body::{self, Air};
 use crate::motors::{Heat, MAX_MOTOR_THRUST_N};
 use crate::params::Params;
+use crate::residual::Unexplained;
 
 impl Params {
     /// Rotor speeds after each physics step, rpm, for PWM ratios of 65535 and battery voltages, one of each a step.
@@ -46,16 +47,15 @@ impl Params {
         self.battery.as_ref().map_or(self.full_voltage_v, |battery| battery.open_circuit(charge))
     }
 
-    /// One physics step of a body whose rotors turn at these speeds, with an angular acceleration that nothing
-    /// here explains, rad/s² in the body frame.
+    /// One physics step of a body whose rotors turn at these speeds, with accelerations that nothing here explains.
     #[inline]
-    pub fn step_body(&self, state: &mut State, rpm: &[f32; 4], unexplained_rad_s2: Vec3) {
+    pub fn step_body(&self, state: &mut State, rpm: &[f32; 4], unexplained: &Unexplained) {
         let [m1, m2, m3, m4] = rpm;
-        state.rates += unexplained_rad_s2 * self.dt_s;
+        state.rates += unexplained.turn_rad_s(self);
         let air = Air {
             rpm,
             drag_rpm_sum: (m1 + m2) + (m3 + m4),
-            push_n: Vec3::ZERO,
+            push_n: unexplained.push_n(self),
             gust_m_s: Vec3::ZERO,
             last_attitude: state.attitude,
         };
@@ -66,7 +66,7 @@ impl Params {
     #[must_use]
     pub fn accelerations(&self, state: &State, rpm: &[f32; 4]) -> (Vec3, f32) {
         let mut next = *state;
-        self.step_body(&mut next, rpm, Vec3::ZERO);
+        self.step_body(&mut next, rpm, &Unexplained::default());
         let per_s = 1.0 / self.dt_s;
         let Mat3 { z: up, .. } = state.attitude.to_matrix();
         let gravity = Vec3::new(0.0, 0.0, self.gravity_m_s2);

@@ -12,7 +12,7 @@ use crate::initial::Initial;
 use crate::mocap::MocapSample;
 use crate::motors::MAX_MOTOR_THRUST_N;
 use crate::params::Params;
-use crate::residual::{Residual, input};
+use crate::residual::{self, Residual, Unexplained, input};
 use crate::rng::Rng;
 use crate::world::{World, WorldError};
 
@@ -24,8 +24,8 @@ const GYRO_REST_STD: f32 = 0.0026;
 const ACCELEROMETER_REST_STD: f32 = 0.021;
 /// Cut-off of the accelerometer's own filter, Hz.
 const ACCELEROMETER_HZ: f32 = 145.0;
-/// A residual is computed every so many steps: it changes slowly.
-const RESIDUAL_STEPS: u32 = 4;
+/// A residual is computed every so many steps.
+const RESIDUAL_STEPS: u32 = RATE_HZ as u32 / residual::RATE_HZ;
 /// Random stream of the sensors' noise, apart from the drone's own.
 const NOISE_STREAM: u64 = 1000;
 /// A landed drone is at most this far above its resting height, m.
@@ -111,8 +111,8 @@ pub struct Plant {
     pub imbalance_g_mm: [f32; 4],
     /// Where the heavy sides of the propellers point, rad.
     heavy_side_rad: [f32; 4],
-    /// Of the residual at its last step: force, N in the world frame, and change of the rates in a step, rad/s.
-    unexplained: (Vec3, Vec3),
+    /// What the residual said when it was last computed.
+    unexplained: Unexplained,
     /// Steps since the motors began to turn.
     turning: u32,
 }
@@ -132,7 +132,7 @@ impl Plant {
             downwash_n: Vec3::ZERO,
             imbalance_g_mm: [0.0; 4],
             heavy_side_rad: [0.0; 4],
-            unexplained: (Vec3::ZERO, Vec3::ZERO),
+            unexplained: Unexplained::default(),
             turning: 0,
         }
     }
@@ -162,9 +162,10 @@ impl Plant {
         if self.world.residual.is_some() {
             self.follow_residual(pwm != [0; 4]);
         }
-        let (unexplained_n, turn) = self.unexplained;
-        self.drone.step_pwm(&self.world.params, given, self.push_n + self.downwash_n + unexplained_n);
-        self.drone.add_rates(turn);
+        let params = &self.world.params;
+        let push_n = self.push_n + self.downwash_n + self.unexplained.push_n(params);
+        self.drone.step_pwm(params, given, push_n);
+        self.drone.add_rates(self.unexplained.turn_rad_s(params));
         let sample = self.drone.imu().unwrap_or_default();
         let shaken = self.shaken();
         let mean_rpm = self.drone.rpm().iter().sum::<f32>() / 4.0;
@@ -191,11 +192,10 @@ impl Plant {
         let Some(residual) = self.world.residual.clone() else { return };
         self.turning = if is_turning { self.turning + 1 } else { 0 };
         if !is_turning || self.is_on_floor() {
-            self.unexplained = (Vec3::ZERO, Vec3::ZERO);
+            self.unexplained = Unexplained::default();
         } else if self.turning.is_multiple_of(RESIDUAL_STEPS) {
-            let (force, turn) =
-                residual.at(&input(self.truth(), self.thrust(), self.turning as f32 / RATE_HZ));
-            self.unexplained = (force * self.world.params.mass_kg, turn * (1.0 / RATE_HZ));
+            let time_s = self.turning as f32 / RATE_HZ;
+            self.unexplained = residual.at(&input(self.truth(), self.thrust(), time_s));
         }
     }
 

@@ -6,10 +6,14 @@
 use serde::{Deserialize, Serialize};
 use steady_common::{State, Vec3, math};
 
+use crate::params::Params;
+
 /// Position and velocity in the world frame, body z in the world's x and y, rates, thrusts of M1..M4, time.
 pub const INPUTS: usize = 16;
 /// Acceleration in the world frame, m/s², and angular acceleration in the body frame, rad/s².
 pub const OUTPUTS: usize = 6;
+/// A residual is computed so many times a second and held in between: it changes slowly.
+pub const RATE_HZ: u32 = 250;
 
 /// Values of [`INPUTS`].
 pub type Input = [f32; INPUTS];
@@ -22,6 +26,34 @@ pub fn input(state: &State, thrust: [f32; 4], time_s: f32) -> Input {
     let up = state.attitude.to_matrix().z;
     let [m1, m2, m3, m4] = thrust;
     [p.x, p.y, p.z, v.x, v.y, v.z, up.x, up.y, w.x, w.y, w.z, m1, m2, m3, m4, time_s]
+}
+
+/// Accelerations that a world's equations do not explain.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Unexplained {
+    /// m/s², world frame.
+    pub acceleration: Vec3,
+    /// rad/s², body frame.
+    pub angular: Vec3,
+}
+
+impl Unexplained {
+    /// All of it in the order of [`OUTPUTS`].
+    #[must_use]
+    pub fn to_array(&self) -> [f32; OUTPUTS] {
+        let (a, w) = (self.acceleration, self.angular);
+        [a.x, a.y, a.z, w.x, w.y, w.z]
+    }
+
+    /// The force on the body, N in the world frame.
+    pub(crate) fn push_n(&self, p: &Params) -> Vec3 {
+        self.acceleration * p.mass_kg
+    }
+
+    /// Change of the rates in a physics step, rad/s in the body frame.
+    pub(crate) fn turn_rad_s(&self, p: &Params) -> Vec3 {
+        self.angular * p.dt_s
+    }
 }
 
 /// The range of an input in the flights.
@@ -67,9 +99,9 @@ impl Residual {
         })
     }
 
-    /// Acceleration, m/s² in the world frame, and angular acceleration, rad/s² in the body frame.
+    /// What it says of an input.
     #[must_use]
-    pub fn at(&self, input: &Input) -> (Vec3, Vec3) {
+    pub fn at(&self, input: &Input) -> Unexplained {
         let x = Self::normalised(&self.ranges, input);
         let mut out = [0.0; OUTPUTS];
         for (out, weights) in out.iter_mut().zip(&self.weights) {
@@ -83,7 +115,7 @@ impl Residual {
             }
         }
         let [ax, ay, az, x, y, z] = out;
-        (Vec3::new(ax, ay, az), Vec3::new(x, y, z))
+        Unexplained { acceleration: Vec3::new(ax, ay, az), angular: Vec3::new(x, y, z) }
     }
 }
 

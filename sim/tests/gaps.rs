@@ -96,7 +96,7 @@ fn pushed(params: &Params, state: State) -> Vec3 {
     let still = params_in_still_air();
     let accelerated = |p: &Params| {
         let mut next = state;
-        p.step_body(&mut next, &TURNING_RPM, Vec3::ZERO);
+        p.step_body(&mut next, &TURNING_RPM, &Default::default());
         (next.velocity - state.velocity) * (1.0 / p.dt_s)
     };
     accelerated(params) - accelerated(&still)

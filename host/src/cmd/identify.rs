@@ -1,5 +1,7 @@
 //! `steady identify`.
 
+mod discover;
+
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
@@ -7,14 +9,16 @@ use anyhow::{Context, Result, bail};
 use clap::Args;
 use indicatif::ProgressBar;
 use serde::Serialize;
+use steady_learn::left_out::Before;
 use steady_reality::Flight;
-use steady_reality::identify::{Combined, Estimate, Identified, combine, identify};
+use steady_reality::identify::{Combined, Estimate, Identified, Prior, combine, identify_from};
 use steady_reality::score::{self, Score, Tally};
 use steady_sim::World;
 
 use crate::error::usage;
 use crate::out::Table;
 use crate::{files, pictures, recorded};
+use discover::{Skills, Untold};
 
 /// Standard deviations from typical values that the table points out.
 const UNTYPICAL: f64 = 2.0;
@@ -46,6 +50,16 @@ pub(crate) struct Cmd {
     /// Draw, for each drone, the error over the time ahead and a flight with its predictions: STEM-*.svg and .png.
     #[arg(long, value_name = "STEM")]
     plot: Option<PathBuf>,
+    /// Discover skills, too, for what the simulator does not explain, as `steady adapt` does, and say what they found
+    /// and how well each flight is predicted by the drone's others with them. Needs two flights of every drone.
+    #[arg(long)]
+    discover: bool,
+    /// Leave an effect out of the simulator, to see whether skills find it.
+    #[arg(long, value_delimiter = ',', requires = "discover", value_name = "EFFECT")]
+    untold: Vec<Untold>,
+    /// Same seed, same skills.
+    #[arg(long, default_value_t = 1, requires = "discover")]
+    seed: u64,
     /// Print JSON.
     #[arg(long)]
     json: bool,
@@ -60,6 +74,8 @@ struct Drone {
     /// How well the world predicts the flights it is from that have positions; with the trims of the three seconds
     /// before, too.
     scores: Option<[Score; 2]>,
+    /// What skills found.
+    skills: Option<Skills>,
 }
 
 #[derive(Serialize)]
@@ -68,6 +84,8 @@ struct Report {
     drones: Vec<Drone>,
     /// Mean and spread of several drones.
     spread: Option<Combined>,
+    /// Every flight predicted by the others of its drone, with and without skills, all drones together.
+    left_out: Option<discover::LeftOut>,
     worlds: Vec<PathBuf>,
 }
 
@@ -98,11 +116,17 @@ impl Cmd {
                      only; DRONE=FILE keeps drones apart"
                 );
             }
+            if self.discover {
+                discover::check(&drone, &flights)?;
+            }
             let identified = self.identify(drone, &base, &flights)?;
             let captured: Vec<Flight> = flights.into_iter().filter(|flight| flight.has_pose).collect();
             if let Some(stem) = self.plot.as_ref().filter(|_| !captured.is_empty()) {
                 let stem = beside(stem, &identified.drone).with_extension("");
                 pictures::draw(&identified.identified.world, &captured, &stem)?;
+                if let Some(skills) = &identified.skills {
+                    skills.draw(&identified.drone, &stem)?;
+                }
             }
             drones.push(identified);
         }
@@ -120,7 +144,8 @@ impl Cmd {
             world.check()?;
             files::write_new(output, world.to_toml().as_bytes(), self.force)?;
         }
-        let report = Report { mass_g: self.mass_g, drones, spread, worlds: outputs };
+        let left_out = discover::LeftOut::of_all(drones.iter().filter_map(|d| d.skills.as_ref()));
+        let report = Report { mass_g: self.mass_g, drones, spread, left_out, worlds: outputs };
         if self.json {
             println!("{}", serde_json::to_string_pretty(&report)?);
         } else {
@@ -132,15 +157,29 @@ impl Cmd {
     fn identify(&self, drone: String, base: &World, flights: &[Flight]) -> Result<Drone> {
         let bar = if self.json { ProgressBar::hidden() } else { ProgressBar::new(0) };
         bar.set_message(format!("{} flights", flights.len()));
-        let mut identified = identify(base, 1e-3 * self.mass_g, flights, |step, steps| {
+        let mass_kg = 1e-3 * self.mass_g;
+        let prior =
+            Prior::crazyflie().without(&self.untold.iter().map(|untold| untold.effect()).collect::<Vec<_>>());
+        let mut identified = identify_from(&prior, base, mass_kg, flights, |step, steps| {
             bar.set_length(steps as u64);
             bar.set_position(step as u64);
         });
+        let skills = if self.discover {
+            bar.set_message(format!("{} flights, each left out once", flights.len()));
+            let before = Before { prior: &prior, base, mass_kg };
+            Some(Skills::new(&drone, &before, &identified.world, flights, self.seed, &bar)?)
+        } else {
+            None
+        };
         bar.finish_and_clear();
         let names: Vec<String> = flights.iter().map(|flight| flight.name.clone()).collect();
         let world = &mut identified.world;
         world.summary = format!("identified from {}", names.join(", "));
         world.provenance = format!("measured: {} flights, a mass of {} g given", flights.len(), self.mass_g);
+        if !self.untold.is_empty() {
+            let untold: Vec<String> = self.untold.iter().map(|untold| untold.to_string()).collect();
+            world.provenance += &format!(", a simulator without {}", untold.join(", "));
+        }
         let captured: Vec<&Flight> = flights.iter().filter(|flight| flight.has_pose).collect();
         let score = |is_trimmed: bool| -> Result<Score> {
             let mut tally = Tally::default();
@@ -150,7 +189,7 @@ impl Cmd {
             Ok(tally.score(if is_trimmed { "with the trim of the 3 s before" } else { "as it is" }))
         };
         let scores = if captured.is_empty() { None } else { Some([score(false)?, score(true)?]) };
-        Ok(Drone { drone, flights: names, identified, scores })
+        Ok(Drone { drone, flights: names, identified, scores, skills })
     }
 }
 
@@ -171,7 +210,7 @@ fn beside(output: &Path, drone: &str) -> PathBuf {
 }
 
 fn print_report(report: &Report) {
-    for Drone { drone, flights, identified, scores } in &report.drones {
+    for Drone { drone, flights, identified, scores, skills } in &report.drones {
         println!(
             "{drone}: {} flights, {} predictions, {} steps of the fit",
             flights.len(),
@@ -186,7 +225,13 @@ fn print_report(report: &Report) {
             Some(scores) => print!("{}", super::world::score_table(scores)),
             None => println!("no positions: thrust, trims and drag need flights with motion capture"),
         }
+        if let Some(skills) = skills {
+            skills.print();
+        }
         println!();
+    }
+    if let Some(left_out) = &report.left_out {
+        left_out.print();
     }
     if let Some(spread) = &report.spread {
         let mut table = Table::new(["parameter", "mean", "spread between drones"]);
@@ -208,6 +253,7 @@ fn parameter_table(parameters: &[Estimate]) -> Table {
             format!("{:.3e}", p.value),
             format!("{:.2e} to {:.2e}", p.low, p.high),
             match p {
+                _ if p.is_left_out => "left out",
                 _ if p.is_told => "flights",
                 // The prior held it back: what the flights would rather have may not be this parameter's doing.
                 _ if p.from_typical > UNTYPICAL => "flights against typical values",

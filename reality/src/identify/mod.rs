@@ -40,6 +40,8 @@ pub struct Estimate {
     pub high: f64,
     /// The flights say it, not the prior.
     pub is_told: bool,
+    /// The fit was made without it.
+    pub is_left_out: bool,
     /// How far from the prior's mean (a typical Crazyflie's), in its standard deviations.
     pub from_typical: f64,
 }
@@ -141,7 +143,8 @@ fn estimate(i: usize, prior: &Prior, world: &World, covariance: &Matrix) -> Esti
         value,
         low,
         high,
-        is_told: covariance[(i, i)].sqrt() < TOLD * prior.deviation(i),
+        is_told: !prior.is_left_out[i] && covariance[(i, i)].sqrt() < TOLD * prior.deviation(i),
+        is_left_out: prior.is_left_out[i],
         from_typical: (parameter.coordinate(value) - prior.mean[i]).abs() / prior.deviation(i),
     }
 }

@@ -1,5 +1,6 @@
 //! The fields of a world that flights can tell, with what is known of a Crazyflie before any flight.
 
+use serde::Serialize;
 use steady_sim::World;
 
 /// How a parameter is counted.
@@ -91,6 +92,29 @@ pub const PARAMETERS: [Parameter; 21] = [
     parameter!("aero.rate_damping_nm_s[1]", Log, 1.5e-4, 0.3, aero.rate_damping_nm_s[1]),
     parameter!("aero.rate_damping_nm_s[2]", Log, 3e-5, 0.3, aero.rate_damping_nm_s[2]),
 ];
+
+/// An effect that a fit can be made without, as if the simulator did not have it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Effect {
+    /// The moment that follows the speed.
+    Moment,
+    /// The air's drag.
+    Drag,
+    /// Constant torques.
+    Trims,
+}
+
+impl Effect {
+    /// Whether a parameter stands for it.
+    pub fn has(self, parameter: &Parameter) -> bool {
+        parameter.name.starts_with(match self {
+            Self::Moment => "aero.speed_moment",
+            Self::Drag => "aero.drag",
+            Self::Trims => "body.torque_trim",
+        })
+    }
+}
 
 /// Number of [`PARAMETERS`].
 pub const COUNT: usize = PARAMETERS.len();

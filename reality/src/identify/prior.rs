@@ -3,7 +3,7 @@
 use steady_sim::World;
 
 use super::linear::Matrix;
-use super::parameters::{COMMON_THRUST_SPREAD, COUNT, MOTORS, PARAMETERS, Point, Scale};
+use super::parameters::{COMMON_THRUST_SPREAD, COUNT, Effect, MOTORS, PARAMETERS, Point, Scale};
 
 /// A value that a world leaves at 0 counts as this part of the typical one, where it is counted by its logarithm.
 const NONE: f64 = 0.05;
@@ -12,6 +12,10 @@ const NONE: f64 = 0.05;
 const WIDER: f64 = 4.0;
 /// The widest of those of a logarithm.
 const WIDEST_LOG: f64 = 1.0;
+/// What is left out and counted by its logarithm is this part of the typical value: nothing that flights could tell.
+const LEFT_OUT: f64 = 1e-6;
+/// Precision of what is left out: no flight moves it.
+const CERTAIN: f64 = 1e12;
 
 /// A normal distribution of the parameters.
 #[derive(Clone, Debug)]
@@ -19,6 +23,7 @@ pub struct Prior {
     pub(super) mean: Point,
     deviation: Point,
     pub(super) precision: Matrix,
+    pub(super) is_left_out: [bool; COUNT],
 }
 
 impl Prior {
@@ -60,7 +65,23 @@ impl Prior {
         }
         // A diagonal and a square: positive definite.
         let precision = covariance.inverse().unwrap_or_else(Matrix::zero);
-        Self { mean, deviation, precision }
+        Self { mean, deviation, precision, is_left_out: [false; COUNT] }
+    }
+
+    /// The same without some effects: the simulator does not have them, and the fit is not told of them.
+    #[must_use]
+    pub fn without(mut self, effects: &[Effect]) -> Self {
+        for (i, parameter) in PARAMETERS.iter().enumerate() {
+            if effects.iter().any(|effect| effect.has(parameter)) {
+                self.is_left_out[i] = true;
+                self.precision[(i, i)] = CERTAIN;
+                self.mean[i] = match parameter.scale {
+                    Scale::Log => LEFT_OUT.ln(),
+                    Scale::Linear => parameter.coordinate(0.0),
+                };
+            }
+        }
+        self
     }
 
     /// Standard deviation of a parameter, in coordinates.
