@@ -5,11 +5,14 @@
 //! that flew it repeats the flight; with other gains it says what they would have changed, by the law's and the
 //! simulator's own slopes at the states that were flown.
 
+use std::ops::RangeInclusive;
+
 use rayon::prelude::*;
 use steady_common::gains::GAIN_COUNT;
 use steady_common::{Action, MAX_MOTOR_THRUST_N, Quat, State, Vec3, law};
 use steady_native::{Plan, Until};
 use steady_sim::params::CONTROL_HZ;
+use steady_sim::residual::Unexplained;
 use steady_sim::world::Integrator;
 use steady_sim::{Params, PlantParams, Task, World, WorldError};
 
@@ -32,7 +35,7 @@ pub fn follow(
     path: &Path,
     scale: f32,
 ) -> Result<Option<Theta>, WorldError> {
-    let counted = counted(flight, world, path)?;
+    let Some(counted) = counted(flight, world, path)? else { return Ok(None) };
     let Some(shadow) = Shadow::new(flight, world, counted)? else { return Ok(None) };
     let at = theta_of(&flight.table.gains);
     let flown = shadow.fly(&at);
@@ -52,11 +55,21 @@ pub fn follow(
     Ok(Some(theta))
 }
 
-/// Which control steps of the flight count: those that count in a flight by the same script.
-fn counted(flight: &LoggedFlight, world: &World, path: &Path) -> Result<Vec<bool>, WorldError> {
+/// When control steps count, µs since power-on: when those of a flight by the same script do.
+fn counted(
+    flight: &LoggedFlight,
+    world: &World,
+    path: &Path,
+) -> Result<Option<RangeInclusive<u64>>, WorldError> {
     let plan = Plan { table: flight.table, until: Until::TaskEnd, ..Plan::new(Task::Hover) };
-    let mut counted = Vec::new();
-    path.fly(&PlantParams::new(world)?, &plan, |sample| counted.push(sample.counts));
+    let mut counted: Option<RangeInclusive<u64>> = None;
+    path.fly(&PlantParams::new(world)?, &plan, |sample| {
+        if sample.counts {
+            let now_us = (f64::from(sample.time_s) * 1e6).round() as u64;
+            let first_us = counted.as_ref().map_or(now_us, |counted| *counted.start());
+            counted = Some(first_us..=now_us);
+        }
+    });
     Ok(counted)
 }
 
@@ -79,23 +92,28 @@ struct Shadow<'a> {
     /// The first control step of the law, from which on it flies.
     first: usize,
     memory: law::Memory,
-    counted: Vec<bool>,
+    counted: RangeInclusive<u64>,
     beyond: Vec<Beyond>,
 }
 
 impl<'a> Shadow<'a> {
-    fn new(flight: &'a LoggedFlight, world: &World, counted: Vec<bool>) -> Result<Option<Self>, WorldError> {
+    /// `None` where the law did not fly at a time that counts.
+    fn new(
+        flight: &'a LoggedFlight,
+        world: &World,
+        counted: RangeInclusive<u64>,
+    ) -> Result<Option<Self>, WorldError> {
         let mut world = world.clone();
         (world.physics.rate_hz, world.physics.integrator) = (CONTROL_HZ, Integrator::SemiImplicit);
         world.mocap.rate_hz = world.mocap.rate_hz.min(world.physics.rate_hz);
         let records = &flight.records;
-        let last =
-            counted.iter().rposition(|counts| *counts).unwrap_or(0).min(records.len().saturating_sub(1));
-        let Some(first) = records[..last].iter().position(|record| record.is_law_flight()) else {
+        let last = records.partition_point(|record| record.time_us <= *counted.end()).saturating_sub(1);
+        // A log may begin in the air, and the law's memory needs the step before.
+        let memory_at = |i: usize| records[i].law_memory(i.checked_sub(1).map(|before| &records[before]));
+        let known = (0..last).filter(|i| records[*i].is_law_flight());
+        let Some((first, memory)) = known.filter_map(|i| Some((i, memory_at(i)?))).next() else {
             return Ok(None);
         };
-        let previous = first.checked_sub(1).and_then(|i| records.get(i));
-        let Some(memory) = records[first].law_memory(previous) else { return Ok(None) };
         let lag_s = 0.5 * (world.motors.tau_rise_s + world.motors.tau_fall_s);
         let mut shadow = Self {
             flight,
@@ -135,7 +153,7 @@ impl<'a> Shadow<'a> {
             let action = law::step(&gains, vehicle, &state, reference, &mut memory, record.dt_s).into_array();
             let (applied, said) = (record.applied.into_array(), record.action.into_array());
             let applied = Action::from_array(std::array::from_fn(|i| action[i] + applied[i] - said[i]));
-            if self.counted[k] {
+            if self.counted.contains(&record.time_us) {
                 track.push(&state, reference, &applied);
             }
             self.step(&mut state, &mut rpm, &applied);
@@ -151,7 +169,7 @@ impl<'a> Shadow<'a> {
         for (rpm, target) in rpm.iter_mut().zip(self.target_rpm(action)) {
             *rpm += self.follow * (target - *rpm);
         }
-        self.params.step_body(state, rpm, Vec3::ZERO);
+        self.params.step_body(state, rpm, &Unexplained::default());
     }
 
     fn target_rpm(&self, action: &Action) -> [f32; 4] {

@@ -5,9 +5,9 @@ use std::path::{Path, PathBuf};
 use anyhow::Result;
 use steady_common::GainTable;
 #[cfg(feature = "train")]
-use steady_learn::cma::{clamp, gains_of, theta_of};
-#[cfg(feature = "train")]
 use steady_learn::LoggedFlight;
+#[cfg(feature = "train")]
+use steady_learn::cma::{clamp, gains_of, theta_of};
 
 /// Something that learns from flights.
 pub trait Learner: Sync {

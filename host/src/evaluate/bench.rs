@@ -245,7 +245,9 @@ impl Bench {
             Job::Train { .. } => Vec::new(),
             Job::Search { world, task } => {
                 let learned = self.learned_in(world, *task).into_iter().map(|key| Job::Learn(learning(&key)));
-                learned.chain([Job::Train { seed: self.first_seed(), randomised: false }]).collect()
+                learned
+                    .chain([Job::Train { seed: self.settings.first_seed(world), randomised: false }])
+                    .collect()
             }
             Job::Learn(key) => vec![Job::Train { seed: key.seed, randomised: false }],
             Job::Judge(key) => match key.controller {
@@ -291,7 +293,8 @@ impl Bench {
                 training::train_into(&folder, &config, *seed, 1).map(|_| ())
             }
             Job::Search { world, task } => {
-                let mut starts = vec![self.trained(self.first_seed(), false)?, GainTable::built_in()];
+                let mut starts =
+                    vec![self.trained(self.settings.first_seed(world), false)?, GainTable::built_in()];
                 for learned in self.learned_in(world, *task) {
                     starts.extend(self.table(&learned)?);
                 }
@@ -422,7 +425,7 @@ impl Bench {
                 let path = self.search_path(&key.world, key.task);
                 let gains = Gains::from_array(read::<Searched>(&path)?.gains);
                 gains.check().map_err(|error| anyhow::anyhow!("{}: {error}", path.display()))?;
-                GainTable { gains, ..self.trained(self.first_seed(), false)? }
+                GainTable { gains, ..self.trained(self.settings.first_seed(&key.world), false)? }
             }
             ControllerKind::Transfer
             | ControllerKind::Steady
@@ -445,10 +448,6 @@ impl Bench {
 
     pub(crate) fn folder(&self) -> &Path {
         &self.out
-    }
-
-    fn first_seed(&self) -> u64 {
-        self.settings.seeds.first().copied().unwrap_or(1)
     }
 
     fn run_of(&self, seed: u64, randomised: bool) -> PathBuf {

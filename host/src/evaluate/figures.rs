@@ -44,9 +44,9 @@ pub(crate) fn draw(bench: &Bench, results: &Results) -> Result<Vec<PathBuf>> {
     Ok(pictures)
 }
 
-/// The first judged flight of the first seed, of every controller.
+/// The first judged flight of the world's first seed, of every controller.
 fn traces(bench: &Bench, world: &str, task: Task) -> Result<Vec<Trace>> {
-    let seed = bench.settings.seeds.first().copied().unwrap_or(1);
+    let seed = bench.settings.first_seed(world);
     let trace = |controller: &ControllerKind| {
         let key =
             Key { world: world.to_owned(), task, controller: *controller, variation: String::new(), seed };

@@ -276,6 +276,11 @@ impl SuiteSettings {
         pairs.filter(|(other, _)| *other == world).map(|(_, seed)| *seed).collect()
     }
 
+    /// The one whose flights stand for a world where only one can.
+    pub(crate) fn first_seed(&self, world: &str) -> u64 {
+        self.seeds_in(world).first().copied().unwrap_or(1)
+    }
+
     pub(crate) fn variations_of(&self, controller: ControllerKind) -> impl Iterator<Item = &str> {
         self.variations.iter().map(String::as_str).filter(move |variation| match controller {
             ControllerKind::Steady => true,
@@ -308,6 +313,14 @@ mod tests {
         let transfer: Vec<_> = settings.variations_of(ControllerKind::Transfer).collect();
         assert_eq!(transfer, ["", "flights=1", "flights=5"]);
         assert_eq!(settings.variations_of(ControllerKind::Simulator).count(), 1);
+    }
+
+    #[test]
+    fn worlds_and_seeds_are_paired_outside_and_nowhere_else() {
+        let outside = SuiteSettings::of(Suite::Outside);
+        assert_eq!((outside.seeds_in("outside-1002"), outside.first_seed("outside-1002")), (vec![2], 2));
+        let paper = SuiteSettings::of(Suite::Paper);
+        assert_eq!((paper.seeds_in("paper"), paper.first_seed("paper")), (vec![1, 2, 3, 4, 5], 1));
     }
 
     #[test]
