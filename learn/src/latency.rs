@@ -56,7 +56,7 @@ pub(crate) fn latency_s(flights: &[LoggedFlight]) -> Option<f32> {
     let filtered_s = (best as f64 + 0.5 * (before - after) / bend.max(1e-18)) * step_s;
     let is_told = frames > 0 && bend > 0.0 && std_s < MAX_STD_S && best < last;
     // The accelerations are late, too, by their filter.
-    is_told.then(|| filtered_s as f32 + ACCELEROMETER_DELAY_S)
+    is_told.then_some(filtered_s as f32 + ACCELEROMETER_DELAY_S)
 }
 
 /// What the inertial sensors felt, a thousand times a second, and the frames that arrived meanwhile.
@@ -72,7 +72,7 @@ struct Path {
 impl Path {
     fn of(flight: &LoggedFlight) -> Option<Self> {
         let flying = || flight.records.iter().filter(|r| r.flags.has(Flags::FLYING));
-        let (first_us, last_us) = (flying().next()?.time_us, flying().last()?.time_us);
+        let (first_us, last_us) = (flying().next()?.time_us, flying().next_back()?.time_us);
         let now = |time_us: u64| ((time_us - first_us) / 1000) as usize;
         let (mut felt, mut frames, mut pending) = (Vec::new(), Vec::new(), None);
         for input in &flight.inputs {
