@@ -115,7 +115,7 @@ pub(crate) fn pooled(results: &Results) -> Vec<Claim> {
             let values = steady.iter().zip(rewards(*other)).map(|(s, o)| 100.0 * (s - o) / o.abs());
             claims.push(Claim::one_of(
                 count,
-                format!("{task}: cumulative reward above {}'s", other.title()),
+                format!("{task}: cumulative reward above that of {}", other.title()),
                 "%",
                 Bound::MoreThan(0.0),
                 Ok(values.collect()),

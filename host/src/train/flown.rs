@@ -74,3 +74,17 @@ fn flyable(count: usize, seed: u64, path: &Path, nominal: &GainTable) -> Result<
     ensure!(!worlds.is_empty(), "the built-in gains fly in none of {DRAWN} random worlds");
     Ok(worlds)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn gains_that_fall_out_of_the_air_are_not_handed_out_and_what_is_flies_no_worse_than_the_built_in_ones() {
+        let trained = GainTable { gains: gains_of(&[2.0; GAIN_COUNT]), ..GainTable::built_in() };
+        let (gains, flown) = improve(&trained, 1, 1, 1).unwrap();
+        assert!(flown.trained.failed > 0, "{flown:?}");
+        assert!(gains != trained.gains && !flown.nominal.is_better_than(&flown.chosen), "{flown:?}");
+        assert_eq!((flown.chosen.failed, flown.chosen.flights), (0, JUDGING as usize), "{flown:?}");
+    }
+}
