@@ -49,7 +49,7 @@ pub(crate) fn improve(trained: &GainTable, worlds: usize, steps: usize, seed: u6
     let from = theta_of(&start.gains);
     let half = std::array::from_fn(|i| 0.5 * (from[i] + found[i]));
     let gains = [nominal.gains, trained.gains, gains_of(&half), gains_of(&found)];
-    let judged = problem(&nominal).compare(&gains, JUDGING, seed + 1);
+    let judged = problem(&nominal).compare(&gains, JUDGING, seed.wrapping_add(1));
     let best =
         (1..gains.len()).fold(0, |best, i| if judged[i].is_better_than(&judged[best]) { i } else { best });
     Ok((gains[best], Flown { nominal: judged[0], trained: judged[1], chosen: judged[best] }))
@@ -57,9 +57,9 @@ pub(crate) fn improve(trained: &GainTable, worlds: usize, steps: usize, seed: u6
 
 /// Random worlds in which the drone can do the task: some are too weak for it with any gains.
 fn flyable(count: usize, seed: u64, path: &Path, nominal: &GainTable) -> Result<Vec<SearchWorld>> {
-    let first = FIRST_WORLD + (seed << 8);
+    let first = FIRST_WORLD.wrapping_add(seed << 8);
     let mut worlds = Vec::new();
-    for number in first..first + DRAWN {
+    for number in (0..DRAWN).map(|i| first.wrapping_add(i)) {
         if worlds.len() == count {
             break;
         }
