@@ -325,11 +325,11 @@ mod tests {
         assert!((way.measured.unwrap().mean - 95.0).abs() < 1e-9, "{way:?}");
         // Better on average: by its own interval, but not with the others'.
         let wide = pooled(&in_three_worlds([-860.0, -880.0, -870.0]));
-        assert_eq!(status(&wide, "above Skill"), ClaimStatus::MetOnAverage);
+        assert_eq!(status(&wide, "above that of Skill"), ClaimStatus::MetOnAverage);
         let alone: Vec<f64> = [-860.0, -880.0, -870.0].map(|r: f64| 100.0 * (r + 900.0) / 900.0).to_vec();
         assert!(Estimate::of(&alone).is_significant());
         assert_eq!(status(&wide, "part of the way"), ClaimStatus::Missed);
-        assert_eq!(status(&pooled(&in_three_worlds([-950.0; 3])), "above Skill"), ClaimStatus::Missed);
+        assert_eq!(status(&pooled(&in_three_worlds([-950.0; 3])), "above that of Skill"), ClaimStatus::Missed);
     }
 
     #[test]
