@@ -329,7 +329,10 @@ mod tests {
         let alone: Vec<f64> = [-860.0, -880.0, -870.0].map(|r: f64| 100.0 * (r + 900.0) / 900.0).to_vec();
         assert!(Estimate::of(&alone).is_significant());
         assert_eq!(status(&wide, "part of the way"), ClaimStatus::Missed);
-        assert_eq!(status(&pooled(&in_three_worlds([-950.0; 3])), "above that of Skill"), ClaimStatus::Missed);
+        assert_eq!(
+            status(&pooled(&in_three_worlds([-950.0; 3])), "above that of Skill"),
+            ClaimStatus::Missed
+        );
     }
 
     #[test]
